@@ -11,8 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   limits.name_bytes = 256;
   const symbol::DebugSearch nowhere{"/bin/fuzzed", 0};
   symbol::FileNames names(fuzz::file(fuzz::bytes(data, size)), nowhere, true, limits);
-  for (const Address address : {0ULL, 0x280ULL, 0x284ULL, 0x293ULL, 0x2a6ULL, ~0ULL}) {
-    const symbol::Frames frames = names.find(address);
+  const std::vector<Address> addresses{0ULL, 0x280ULL, 0x284ULL, 0x293ULL, 0x2a6ULL, ~0ULL};
+  for (const symbol::Frames& frames : names.find(addresses)) {
     fuzz::require(frames.size() <= limits.inline_depth + 1);
     for (const symbol::Frame& frame : frames)
       fuzz::require(frame.name.size() <= limits.name_bytes &&

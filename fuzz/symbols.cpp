@@ -28,7 +28,7 @@ void perf_map(std::string_view text) {
 }
 
 void kernel(std::string_view text) {
-  const auto symbols = symbol::KernelSymbols::parse(std::string(text));
+  const auto symbols = symbol::KernelSymbols::parse(text);
   if (!symbols) return;
   for (const Address address : {0xffffffff81000000ULL, 0xffffffffc0000010ULL, ~0ULL})
     if (const auto found = symbols->find(address)) fuzz::require(found->start <= address);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -68,6 +69,9 @@ void serve(int socket, pid_t parent, const char* name, const Limits& limits,
            const std::function<std::unique_ptr<Service>()>& make) {
   socket = sandbox::reset_inherited(socket);
   confine(socket, parent, name, limits.memory, limits.data);
+  // What a file needed is the kernel's again; malloc would keep ever more of it.
+  ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  ::mallopt(M_TRIM_THRESHOLD, 256 << 10);
   try {
     serve_requests(socket, limits, make);
   } catch (const std::bad_alloc&) {
@@ -213,8 +217,24 @@ class Tasks final : public Service {
 
 }  // namespace
 
+namespace {
+
+/// That of a thread goes on as long as that: what has been read of hundreds of files is read again sooner
+/// than held for ever. One that starts later has more of what this process has in memory by then.
+struct ParserOfThread : Parser {
+  ParserOfThread() : Parser(short_of_memory()) {}
+  static Limits short_of_memory() {
+    Limits limits;
+    limits.trimmed = 16U << 20;
+    limits.idle = std::chrono::seconds(60);
+    return limits;
+  }
+};
+
+}  // namespace
+
 Parser& Parser::of_this_thread() {
-  return PerThread<Parser>::get();
+  return PerThread<ParserOfThread>::get();
 }
 
 void Parser::set_limits(const Limits& limits) {

@@ -35,6 +35,14 @@ constexpr std::chrono::milliseconds time_in_a_hurry{2000}, look_at_hurry{50};
 constexpr std::uint64_t quick_trimmed = 16U << 20;
 constexpr std::chrono::seconds quick_idle{10}, slow_idle{60};
 
+// Of Duty::always_on. What few files need more than: they go to the slow worker, and are named by their
+// symbol tables where that is too little, too.
+constexpr std::uint64_t quick_data = 64U << 20, slow_data = 512U << 20;
+/// Debug information of libc, which nearly all stacks are in, is 14 MiB.
+constexpr std::uint64_t always_on_open = 18U << 20, always_on_kept = 32U << 20;
+constexpr std::chrono::seconds always_on_idle{60};
+constexpr int always_on_pause = 50;
+
 FileDescriptor copy_of(int descriptor) {
   return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
 }
@@ -55,7 +63,7 @@ FileNumbers read_numbers(sandbox::Parser& parser, int descriptor) {
 
 }  // namespace
 
-BackgroundLimits background_limits() {
+BackgroundLimits background_limits(Duty duty) {
   BackgroundLimits limits;
   limits.quick.time = quick_time;
   // At most half of the memory, with what the workers of both threads keep.
@@ -67,11 +75,29 @@ BackgroundLimits background_limits() {
   limits.quick.trimmed_memory = quick_trimmed;
   limits.quick.idle = quick_idle;
   limits.slow.idle = slow_idle;
+  if (duty == Duty::once) return limits;
+  limits.slow_pause = always_on_pause;
+  limits.quick.starts_early = true;
+  limits.quick.worker_data = std::min(limits.quick.worker_data, quick_data);
+  limits.slow.worker_data = std::min(limits.slow.worker_data, slow_data);
+  for (Limits* each : {&limits.quick, &limits.slow}) {
+    each->kept_memory = each->trimmed_memory = std::min(each->kept_memory, always_on_kept);
+    each->open_memory = always_on_open;
+    each->idle = always_on_idle;
+  }
+  // Which is not asked again soon.
+  limits.slow.open_memory = 0;
+  limits.slow.idle = std::chrono::seconds(1);
   return limits;
 }
 
 BackgroundSymboliser::BackgroundSymboliser(const BackgroundLimits& limits) : limits_(limits) {
   limits_.quick.stop = limits_.slow.stop = &stop_;
+}
+
+void BackgroundSymboliser::begin() {
+  const std::lock_guard lock(mutex_);
+  start_threads();
 }
 
 BackgroundSymboliser::~BackgroundSymboliser() {
@@ -132,9 +158,15 @@ void BackgroundSymboliser::add(Lane& lane, const FileKey& key, Request request) 
     waiting->second.addresses.merge(request.addresses);
 }
 
+std::map<FileKey, BackgroundSymboliser::Request>::iterator BackgroundSymboliser::Lane::due() {
+  const auto now = Clock::now();
+  return std::find_if(waiting.begin(), waiting.end(),
+                      [&](const auto& one) { return one.second.not_before <= now; });
+}
+
 void BackgroundSymboliser::wait(const Patience& patience) {
   std::unique_lock lock(mutex_);
-  const auto idle = [](const Lane& lane) { return lane.waiting.empty() && !lane.busy; };
+  const auto idle = [](Lane& lane) { return !lane.busy && lane.due() == lane.waiting.end(); };
   const auto is_done = [&] { return idle(quick_) && idle(slow_); };
   auto until = patience.until;
   bool is_hurried = patience.hurry == nullptr;
@@ -170,9 +202,18 @@ bool BackgroundSymboliser::number_one(Lane& lane, Symboliser& symboliser,
 
 void BackgroundSymboliser::work(Lane& lane, const Limits& limits) {
   Symboliser symboliser(limits);
+  if (limits.starts_early) static_cast<void>(symboliser.parser().hold());
   std::unique_lock lock(mutex_);
   for (;;) {
-    asked_.wait(lock, [&] { return stop_.load() || !lane.waiting.empty(); });
+    while (!stop_ && lane.due() == lane.waiting.end()) {
+      if (lane.waiting.empty()) {
+        asked_.wait(lock);
+        continue;
+      }
+      const auto first = std::ranges::min_element(
+          lane.waiting, {}, [](const auto& one) { return one.second.not_before; });
+      asked_.wait_until(lock, first->second.not_before);
+    }
     if (stop_) return;
     lane.busy = true;
     try {
@@ -188,7 +229,7 @@ void BackgroundSymboliser::work(Lane& lane, const Limits& limits) {
 
 void BackgroundSymboliser::name_one(Lane& lane, Symboliser& symboliser,
                                     std::unique_lock<std::mutex>& lock) {
-  auto next = lane.waiting.extract(lane.waiting.begin());
+  auto next = lane.waiting.extract(lane.due());
   Request& request = next.mapped();
   lock.unlock();
   File file{request.path, request.descriptor.get(), {}, next.key().first};
@@ -196,8 +237,11 @@ void BackgroundSymboliser::name_one(Lane& lane, Symboliser& symboliser,
     if (root) file.root_dirs.push_back(root.get());
   const std::vector<Address> addresses(request.addresses.begin(), request.addresses.end());
   Resolved resolved;
+  const auto began = Clock::now();
   if (!addresses.empty()) resolved = symboliser.resolve(file, addresses);
+  const auto ended = Clock::now();
   lock.lock();
+  if (&lane == &slow_) files_[next.key()].slow_after = ended + limits_.slow_pause * (ended - began);
   if (!stop_ && !addresses.empty()) take(lane, next.key(), request, resolved);
 }
 
@@ -215,6 +259,7 @@ void BackgroundSymboliser::take(Lane& lane, const FileKey& key, Request& request
     known.slow_done = true;
     known.given_up = resolved.reduced;
   } else if (resolved.reduced) {
+    request.not_before = known.slow_after;
     if (!known.given_up) add(slow_, key, std::move(request));
     asked_.notify_all();
   }

@@ -33,10 +33,18 @@ namespace vitrine::symbol {
 struct BackgroundLimits {
   Limits quick;  ///< of the thread for all files
   Limits slow;   ///< of the one for files that need more
+  /// So many times as long as the last request about a file took, the slow thread does not read it again.
+  int slow_pause = 0;
+};
+
+/// For how long names are asked for.
+enum class Duty : std::uint8_t {
+  once,      ///< for a profile that ends: a file stays open in the worker, to be asked again soon
+  always_on  ///< beside everything else that runs, for ever: memory is let go after each request
 };
 
 /// Within what a service manager allows this process and its children, where it sets a limit.
-BackgroundLimits background_limits();
+BackgroundLimits background_limits(Duty duty = Duty::once);
 
 /// What distinguishes a file from others, also for its holders.
 struct FileNumbers {
@@ -57,6 +65,9 @@ class BackgroundSymboliser {
   /// set; the descriptors are copied. The first call starts the threads, which have the rights of
   /// the caller.
   void ask(const File& file, std::span<const Address> addresses);
+
+  /// Starts the threads now, and their worker if it is to start early.
+  void begin();
 
   struct Patience {
     Clock::time_point until;
@@ -80,11 +91,15 @@ class BackgroundSymboliser {
     FileDescriptor descriptor;
     std::vector<FileDescriptor> roots;
     std::set<Address> addresses;
+    Clock::time_point not_before{};
   };
   /// A thread and what it has to do.
   struct Lane {
     std::map<FileKey, Request> waiting;
     bool busy = false;
+
+    /// One whose time has come; the end: none.
+    [[nodiscard]] std::map<FileKey, Request>::iterator due();
     std::thread thread;
   };
   struct KnownFile {
@@ -94,6 +109,7 @@ class BackgroundSymboliser {
     bool numbered = false;
     bool slow_done = false;  ///< the slow thread has, or has found that it cannot either:
     bool given_up = false;
+    Clock::time_point slow_after{};
     std::uint64_t used = 0;
   };
 

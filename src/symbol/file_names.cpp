@@ -5,6 +5,10 @@
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <gelf.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +28,9 @@
 namespace vitrine::symbol {
 namespace {
 
+/// More than it begins with: that a large unit needs, or many small ones.
+constexpr std::size_t max_allocated = 4U << 20;
+
 /// In place of libdw's own, which prints that on stderr.
 void __attribute__((noreturn)) end_out_of_memory() {
   ::_exit(sandbox::out_of_memory);
@@ -31,47 +38,121 @@ void __attribute__((noreturn)) end_out_of_memory() {
 
 }  // namespace
 
+std::size_t allocated() {
+  const struct mallinfo2 now = ::mallinfo2();
+  return now.uordblks + now.hblkhd;
+}
+
 Result<std::unique_ptr<DwarfInfo>> DwarfInfo::open(int descriptor, const elf::File& elf) {
   if (elf.find(".debug_info") == nullptr && elf.find(".zdebug_info") == nullptr)
     return fail(ErrorCode::not_found, "it has no debug information");
   const auto malformed = [](const char* why) {
     return fail(ErrorCode::malformed, fmt::format("its debug information cannot be read: {}", why));
   };
-  elf_version(EV_CURRENT);
-  std::unique_ptr<Elf, EndElf> handle(elf_begin(descriptor, ELF_C_READ_MMAP, nullptr));
-  if (handle == nullptr) return malformed(elf_errmsg(-1));
-  ::Dwarf* dwarf = dwarf_begin_elf(handle.get(), DWARF_C_READ, nullptr);
-  if (dwarf == nullptr) return malformed(dwarf_errmsg(-1));
-  dwarf_new_oom_handler(dwarf, end_out_of_memory);
-  return std::unique_ptr<DwarfInfo>(new DwarfInfo(handle.release(), dwarf, elf));
+  auto session = begin(descriptor);
+  if (!session) return malformed(session.error().message.c_str());
+  return std::unique_ptr<DwarfInfo>(new DwarfInfo(descriptor, std::move(*session), elf));
 }
 
-DwarfInfo::DwarfInfo(Elf* elf, ::Dwarf* dwarf, const elf::File& headers)
-    : elf_(elf), dwarf_(dwarf) {
+DwarfInfo::ElfInMemory::ElfInMemory(int descriptor) {
+  elf_version(EV_CURRENT);
+  struct stat status {};
+  if (::fstat(descriptor, &status) == 0 && status.st_size > 0) {
+    const auto bytes = static_cast<std::size_t>(status.st_size);
+    void* const mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (mapped != MAP_FAILED) mapped_ = {static_cast<std::byte*>(mapped), bytes};
+  }
+  elf_.reset(mapped_.empty() ? elf_begin(descriptor, ELF_C_READ, nullptr)
+                             : elf_memory(reinterpret_cast<char*>(mapped_.data()), mapped_.size()));
+  if (elf_ != nullptr && !mapped_.empty()) find_headers();
+}
+
+/// elf_compress() writes to the headers of sections where they are.
+void DwarfInfo::ElfInMemory::find_headers() {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  GElf_Ehdr header{};
+  std::size_t sections = 0;
+  if (gelf_getehdr(elf_.get(), &header) == nullptr || elf_getshdrnum(elf_.get(), &sections) != 0 ||
+      header.e_shoff >= mapped_.size())
+    return;
+  const std::size_t bytes =
+      std::min(mapped_.size() - header.e_shoff, sections * sizeof(Elf64_Shdr));
+  headers_begin_ = header.e_shoff / page * page;
+  headers_end_ = (header.e_shoff + bytes + page - 1) / page * page;
+  ::mprotect(mapped_.data() + headers_begin_, headers_end_ - headers_begin_,
+             PROT_READ | PROT_WRITE);
+}
+
+DwarfInfo::ElfInMemory::~ElfInMemory() {
+  elf_.reset();
+  if (!mapped_.empty()) ::munmap(mapped_.data(), mapped_.size());
+}
+
+void DwarfInfo::ElfInMemory::let_go_of_pages() const {
+  if (mapped_.empty()) return;
+  ::madvise(mapped_.data(), headers_begin_, MADV_DONTNEED);
+  if (headers_end_ < mapped_.size())
+    ::madvise(mapped_.data() + headers_end_, mapped_.size() - headers_end_, MADV_DONTNEED);
+}
+
+Result<std::unique_ptr<DwarfInfo::Session>> DwarfInfo::begin(int descriptor) {
+  auto session = std::make_unique<Session>(descriptor);
+  if (session->elf.get() == nullptr) return fail(ErrorCode::malformed, elf_errmsg(-1));
+  session->dwarf.reset(dwarf_begin_elf(session->elf.get(), DWARF_C_READ, nullptr));
+  if (session->dwarf == nullptr) return fail(ErrorCode::malformed, dwarf_errmsg(-1));
+  dwarf_new_oom_handler(session->dwarf.get(), end_out_of_memory);
+  take_shared(*session);
+  return session;
+}
+
+DwarfInfo::DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf::File& headers)
+    : descriptor_(descriptor), session_(std::move(session)) {
   for (const elf::Section& section : headers.sections)
     if ((section.flags & SHF_EXECINSTR) != 0 && (section.flags & SHF_ALLOC) != 0)
       code_.push_back({section.address, section.address + section.size});
   std::sort(code_.begin(), code_.end(), [](Code a, Code b) { return a.start < b.start; });
-  take_shared();
   add_units();
   add_from_aranges();
   ranges_.build();
+  let_go_of_pages();
+  at_first_ = allocated();
 }
 
 /// libdw looks for the file by its build id alone when it does not know where this one lies.
-void DwarfInfo::take_shared() {
+void DwarfInfo::take_shared(Session& session) {
   const char* name = nullptr;
   const void* id = nullptr;
-  const ssize_t id_bytes = dwelf_dwarf_gnu_debugaltlink(dwarf_.get(), &name, &id);
+  const ssize_t id_bytes = dwelf_dwarf_gnu_debugaltlink(session.dwarf.get(), &name, &id);
   if (id_bytes <= 0 || name == nullptr || *name == '\0') return;
-  shared_file_ = FileDescriptor(::open(name, O_RDONLY | O_CLOEXEC));
-  if (!shared_file_) return;
-  shared_.reset(dwarf_begin(shared_file_.get(), DWARF_C_READ));
-  if (shared_ == nullptr) return;
+  session.shared_file = FileDescriptor(::open(name, O_RDONLY | O_CLOEXEC));
+  if (!session.shared_file) return;
+  session.shared_elf.emplace(session.shared_file.get());
+  session.shared.reset(dwarf_begin_elf(session.shared_elf->get(), DWARF_C_READ, nullptr));
+  if (session.shared == nullptr) return;
   const void* its_id = nullptr;
-  const ssize_t its_bytes = dwelf_elf_gnu_build_id(dwarf_getelf(shared_.get()), &its_id);
+  const ssize_t its_bytes = dwelf_elf_gnu_build_id(session.shared_elf->get(), &its_id);
   if (its_bytes == id_bytes && std::memcmp(its_id, id, static_cast<std::size_t>(id_bytes)) == 0)
-    dwarf_setalt(dwarf_.get(), shared_.get());
+    dwarf_setalt(session.dwarf.get(), session.shared.get());
+}
+
+/// The units are the same.
+void DwarfInfo::begin_anew() {
+  std::vector<Dwarf_Off> offsets;
+  for (Dwarf_Die& top : tops_) offsets.push_back(dwarf_dieoffset(&top));
+  units_.clear();
+  size_ = 0;
+  session_.reset();
+  if (auto fresh = begin(descriptor_)) session_ = std::move(*fresh);
+  for (std::size_t i = 0; i < tops_.size(); ++i)
+    if (session_ == nullptr ||
+        dwarf_offdie(session_->dwarf.get(), offsets[i], &tops_[i]) == nullptr)
+      tops_[i] = {};
+}
+
+void DwarfInfo::let_go_of_pages() const {
+  if (session_ == nullptr) return;
+  session_->elf.let_go_of_pages();
+  if (session_->shared_elf) session_->shared_elf->let_go_of_pages();
 }
 
 /// Code that the linker left out still has its description, at an address like 0 where nothing is:
@@ -89,7 +170,7 @@ void DwarfInfo::add_units() {
   std::uint8_t kind = 0;
   Dwarf_Die top = {};
   while (tops_.size() < limits::dwarf_units &&
-         dwarf_get_units(dwarf_.get(), unit, &next, nullptr, &kind, &top, nullptr) == 0) {
+         dwarf_get_units(session_->dwarf.get(), unit, &next, nullptr, &kind, &top, nullptr) == 0) {
     unit = next;
     if (kind != DW_UT_compile && kind != DW_UT_skeleton) continue;
     const auto index = static_cast<std::uint32_t>(tops_.size());
@@ -111,7 +192,7 @@ void DwarfInfo::add_from_aranges() {
   if (silent.empty()) return;
   Dwarf_Aranges* aranges = nullptr;
   std::size_t count = 0;
-  if (dwarf_getaranges(dwarf_.get(), &aranges, &count) != 0) return;
+  if (dwarf_getaranges(session_->dwarf.get(), &aranges, &count) != 0) return;
   for (std::size_t i = 0; i < count; ++i) {
     Dwarf_Addr start = 0;
     Dwarf_Word length = 0;
@@ -125,6 +206,7 @@ void DwarfInfo::add_from_aranges() {
 
 DwarfUnit& DwarfInfo::unit(std::uint32_t index) {
   if (const auto known = units_.find(index); known != units_.end()) return known->second;
+  let_go_of_pages();
   if (size_ > limits::dwarf_kept) {  // most units are not asked for again soon
     units_.clear();
     size_ = 0;
@@ -137,6 +219,8 @@ DwarfUnit& DwarfInfo::unit(std::uint32_t index) {
 Frames DwarfInfo::find(Address address, std::size_t depth) {
   const auto index = ranges_.find(address);
   if (!index) return {};
+  if (!units_.contains(*index) && allocated() > at_first_ + max_allocated) begin_anew();
+  if (tops_[*index].cu == nullptr) return {};
   DwarfUnit& known = unit(*index);
   Frames frames = known.find(address, depth);
   if (problem_.empty()) problem_ = known.problem();
@@ -487,12 +571,29 @@ std::optional<FunctionSymbols::Found> FileNames::go_function_at(Address address)
   return FunctionSymbols::Found{name, start, true};
 }
 
-Frames FileNames::find(Address address, Place place) {
-  if (place == Place::file_offset) {
-    const auto mapped = address_of(address);
-    if (!mapped) return {};
-    address = *mapped;
+std::vector<Frames> FileNames::find(std::span<const Address> addresses, Place place) {
+  std::vector<Frames> found(addresses.size());
+  struct Wanted {
+    std::uint32_t unit = 0;
+    Address address = 0;
+    std::size_t position = 0;
+  };
+  std::vector<Wanted> wanted;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const auto address =
+        place == Place::address ? std::optional(addresses[i]) : address_of(addresses[i]);
+    if (!address) continue;
+    const auto unit = dwarf_ != nullptr ? dwarf_->unit_of(*address) : std::nullopt;
+    wanted.push_back({unit.value_or(0), *address, i});
   }
+  // A unit is read once, even if there is no memory for all that are wanted.
+  std::ranges::sort(wanted, {}, [](const Wanted& one) { return std::pair(one.unit, one.address); });
+  for (const Wanted& one : wanted) found[one.position] = find_one(one.address, place);
+  if (dwarf_ != nullptr) dwarf_->let_go_of_pages();
+  return found;
+}
+
+Frames FileNames::find_one(Address address, Place place) {
   Frames frames;
   if (dwarf_ != nullptr) frames = dwarf_->find(address, limits_.inline_depth);
   // The symbol table knows what code a name is of better than DWARF: the parts that a function was

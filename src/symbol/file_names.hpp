@@ -22,6 +22,9 @@
 
 namespace vitrine::symbol {
 
+/// Bytes of memory that this process has allocated.
+std::size_t allocated();
+
 // DwarfUnit: the functions and source lines of one compilation unit, by address.
 //
 // libdw's own function for that (dwarf_getscopes) walks the unit's tree for every address, which
@@ -73,7 +76,8 @@ class DwarfUnit {
 };
 
 // DwarfInfo: what the debug information of a file has for an address. Units are read when an address of
-// theirs is first asked for.
+// theirs is first asked for. libdw keeps what it has read of a unit until it ends: when find() has read
+// much, it begins anew.
 
 class DwarfInfo {
  public:
@@ -81,11 +85,20 @@ class DwarfInfo {
   /// malformed.
   static Result<std::unique_ptr<DwarfInfo>> open(int descriptor, const elf::File& elf);
 
-  /// See DwarfUnit::find; empty where no unit is.
+  /// See DwarfUnit::find; empty where no unit is. Entries that were returned before may not be used any
+  /// more.
   Frames find(Address address, std::size_t depth);
+
+  /// A number of the unit that an address is in.
+  [[nodiscard]] std::optional<std::uint32_t> unit_of(Address address) const {
+    return ranges_.find(address);
+  }
 
   /// The entry of the function that has code at an address of its own; nothing: none is known.
   std::optional<Dwarf_Die> function_around(Address address);
+
+  /// Of the file's content, which the kernel has still.
+  void let_go_of_pages() const;
 
   /// The topmost entries of its units.
   [[nodiscard]] const std::vector<Dwarf_Die>& units() const { return tops_; }
@@ -101,17 +114,49 @@ class DwarfInfo {
     void operator()(::Dwarf* dwarf) const { dwarf_end(dwarf); }
   };
 
-  DwarfInfo(Elf* elf, ::Dwarf* dwarf, const elf::File& headers);
-  void take_shared();
+  /// A file as libelf has it. Mapped here, where it can be: libelf's own mapping could not be told from
+  /// memory that it has read a file into.
+  class ElfInMemory {
+   public:
+    explicit ElfInMemory(int descriptor);
+    ~ElfInMemory();
+    ElfInMemory(const ElfInMemory&) = delete;
+    ElfInMemory& operator=(const ElfInMemory&) = delete;
+
+    [[nodiscard]] Elf* get() const { return elf_.get(); }
+    /// Which the kernel has still.
+    void let_go_of_pages() const;
+
+   private:
+    void find_headers();
+
+    std::span<std::byte> mapped_;
+    std::size_t headers_begin_ = 0, headers_end_ = 0;  ///< of its pages with section headers
+    std::unique_ptr<Elf, EndElf> elf_;                 ///< null: it is none
+  };
+
+  /// What libdw has of a file. Ends in the reverse order.
+  struct Session {
+    explicit Session(int descriptor) : elf(descriptor) {}
+    ElfInMemory elf;
+    FileDescriptor shared_file;
+    std::optional<ElfInMemory> shared_elf;
+    std::unique_ptr<::Dwarf, EndDwarf> shared;  ///< what dwz moved out of this and other files
+    std::unique_ptr<::Dwarf, EndDwarf> dwarf;
+  };
+
+  DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf::File& headers);
+  static Result<std::unique_ptr<Session>> begin(int descriptor);
+  static void take_shared(Session& session);
+  void begin_anew();
   void add_units();
   void add_from_aranges();
   void add(Address start, Address end, std::uint32_t unit);
   DwarfUnit& unit(std::uint32_t index);
 
-  std::unique_ptr<Elf, EndElf> elf_;
-  FileDescriptor shared_file_;
-  std::unique_ptr<::Dwarf, EndDwarf> shared_;  ///< what dwz moved out of this and other files
-  std::unique_ptr<::Dwarf, EndDwarf> dwarf_;
+  int descriptor_;
+  std::unique_ptr<Session> session_;  ///< null: the file cannot be read any more
+  std::size_t at_first_ = 0;          ///< bytes allocated when all units were known
   struct Code {
     Address start = 0, end = 0;
   };
@@ -131,12 +176,14 @@ class FileNames {
   /// `debug`: where its debug file is looked for. `with_dwarf`: else symbol tables alone.
   FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dwarf, const Limits& limits);
 
-  Frames find(Address address, Place place = Place::address);
+  /// One an address.
+  std::vector<Frames> find(std::span<const Address> addresses, Place place = Place::address);
 
   /// Why less is known than there could be; empty: nothing is missing.
   [[nodiscard]] std::string problem() const;
 
  private:
+  Frames find_one(Address address, Place place);
   void take(std::unique_ptr<sandbox::FileMemory> file, elf::File elf, bool with_dwarf);
   void finish(Frame& frame) const;
   [[nodiscard]] std::optional<Address> address_of(std::uint64_t file_offset) const;

@@ -1,6 +1,7 @@
 #include "symbol/symboliser.hpp"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,16 +23,17 @@ namespace vitrine::symbol {
 namespace {
 
 constexpr std::size_t max_open_files = 64;  // in one worker
+/// Of memory that is free, but not the kernel's again.
+constexpr std::size_t max_free = 1U << 20;
 
 /// How much of a file is parsed: what it could not stand is not tried again.
 enum class Extent { all, symbol_tables, nothing };
 
 struct KnownFile {
   Extent extent = Extent::all;
-  std::string problem;          ///< why it is not all
-  std::string worker_problem;   ///< the worker's last report
-  std::uint32_t number = 0;     ///< for the worker
-  std::uint64_t opened_in = 0;  ///< the worker that has it open, by Parser::worker_number()
+  std::string problem;         ///< why it is not all
+  std::string worker_problem;  ///< the worker's last report
+  std::uint32_t number = 0;    ///< for the worker
   std::unordered_map<Address, Frames> frames;
   std::uint64_t used = 0;  ///< when it was last asked about
 };
@@ -55,15 +57,13 @@ struct Symboliser::State {
   Place place;
   sandbox::Parser parser;
   std::map<FileKey, KnownFile> files;
-  std::uint32_t numbers = 0;          ///< given to files so far
-  std::vector<std::uint32_t> closed;  ///< not sent to the worker yet
+  std::uint32_t numbers = 0;  ///< given to files so far
   std::uint64_t requests = 0;
 
   /// The frames of addresses that are not known yet, a batch at a time.
   void learn(const File& file, KnownFile& known, std::span<const Address> addresses);
   bool ask(const File& file, KnownFile& known, std::span<const Address> addresses);
   Result<Resolved> ask_once(const File& file, KnownFile& known, std::span<const Address> addresses);
-  void close(KnownFile& known);
   void make_room(const KnownFile& present);
 };
 
@@ -79,19 +79,17 @@ sandbox::Parser& Symboliser::parser() {
 /// With the parser held.
 Result<Resolved> Symboliser::State::ask_once(const File& file, KnownFile& known,
                                              std::span<const Address> addresses) {
-  const bool fresh = known.opened_in != parser.worker_number();
-  known.opened_in = parser.worker_number();
   const DebugPlaces places{file.root_dirs, file.path};
   const Request request{std::vector(addresses.begin(), addresses.end()),
                         places.search(),
                         known.extent == Extent::all,
                         place,
                         known.number,
-                        std::exchange(closed, {}),
+                        limits.open_memory,
                         static_cast<std::uint32_t>(limits.inline_depth),
                         static_cast<std::uint32_t>(limits.name_bytes)};
-  auto bytes = TRY(parser.ask_bytes(&respond_to_naming, pack::pack(request),
-                                    fresh ? file.descriptor : -1, places.open()));
+  auto bytes = TRY(
+      parser.ask_bytes(&respond_to_naming, pack::pack(request), file.descriptor, places.open()));
   if (bytes.size() > limits::symbol_response) return parser.invalid_response();
   auto resolved = decode_response(bytes, addresses.size(), limits);
   if (!resolved) return parser.invalid_response();
@@ -111,7 +109,6 @@ bool Symboliser::State::ask(const File& file, KnownFile& known,
     const bool is_alone = parser.responses() == 0;
     auto resolved = ask_once(file, known, addresses);
     if (!resolved) {
-      known.opened_in = 0;
       if (!again && !is_alone && !parser.took_too_long()) continue;
       known.problem = resolved.error().message;
       return false;
@@ -135,36 +132,20 @@ void Symboliser::State::learn(const File& file, KnownFile& known,
   }
 }
 
-void Symboliser::State::close(KnownFile& known) {
-  if (known.opened_in != 0 && known.opened_in == parser.worker_number())
-    closed.push_back(known.number);
-  known.opened_in = 0;
-}
-
-/// Closes the files that were asked about longest ago, and forgets them.
+/// Forgets the files that were asked about longest ago.
 void Symboliser::State::make_room(const KnownFile& present) {
   for (;;) {
-    std::size_t open = 0, frames = 0;
-    auto oldest_open = files.end(), oldest = files.end();
+    std::size_t frames = 0;
+    auto oldest = files.end();
     for (auto at = files.begin(); at != files.end(); ++at) {
-      KnownFile& known = at->second;
-      const bool is_open = known.opened_in != 0 && known.opened_in == parser.worker_number();
-      frames += known.frames.size();
-      open += is_open ? 1U : 0U;
-      if (&known == &present) continue;
-      if (oldest == files.end() || known.used < oldest->second.used) oldest = at;
-      if (is_open && (oldest_open == files.end() || known.used < oldest_open->second.used))
-        oldest_open = at;
+      frames += at->second.frames.size();
+      if (&at->second == &present) continue;
+      if (oldest == files.end() || at->second.used < oldest->second.used) oldest = at;
     }
-    if (oldest != files.end() &&
-        (files.size() > limits::symbol_files || frames > limits::symbol_frames)) {
-      close(oldest->second);
-      files.erase(oldest);
-    } else if (oldest_open != files.end() && open > max_open_files) {
-      close(oldest_open->second);
-    } else {
+    if (oldest == files.end() ||
+        (files.size() <= limits::symbol_files && frames <= limits::symbol_frames))
       return;
-    }
+    files.erase(oldest);
   }
 }
 
@@ -310,25 +291,53 @@ class NamingService final : public sandbox::Service {
   std::vector<std::byte> respond(std::span<const std::byte> request, FileDescriptor file) override {
     const auto asked = pack::unpack<Request>(request);
     if (!asked) return {};
-    for (const std::uint32_t number : asked->closed) files_.erase(number);
-    if (file) {
-      Limits limits;
-      limits.inline_depth = asked->inline_depth;
-      limits.name_bytes = asked->name_bytes;
-      files_.erase(asked->number);
-      files_.try_emplace(asked->number, std::move(file), asked->debug, asked->with_dwarf, limits);
-    }
-    const auto names = files_.find(asked->number);
-    Resolved resolved;
-    for (const Address address : asked->addresses)
-      resolved.frames.push_back(names != files_.end() ? names->second.find(address, asked->place)
-                                                      : Frames());
-    if (names != files_.end()) resolved.problem = names->second.problem();
-    return encode_response(resolved);
+    const auto response = respond(*asked, std::move(file));
+    make_room(asked->open_memory);
+    return response;
   }
 
  private:
-  std::map<std::uint32_t, FileNames> files_;
+  /// The parts of a file that are parsed are others without debug information.
+  using Key = std::pair<std::uint32_t, bool>;
+  struct OpenFile {
+    FileNames names;
+    std::uint64_t used = 0;  ///< by the count of requests
+  };
+
+  std::vector<std::byte> respond(const Request& asked, FileDescriptor file) {
+    const Key key{asked.number, asked.with_dwarf};
+    auto known = files_.find(key);
+    if (known == files_.end()) {
+      Limits limits;
+      limits.inline_depth = asked.inline_depth;
+      limits.name_bytes = asked.name_bytes;
+      known =
+          files_
+              .emplace(
+                  key,
+                  OpenFile{FileNames(std::move(file), asked.debug, asked.with_dwarf, limits), 0})
+              .first;
+    }
+    known->second.used = ++requests_;
+    Resolved resolved;
+    resolved.frames = known->second.names.find(asked.addresses, asked.place);
+    resolved.problem = known->second.names.problem();
+    return encode_response(resolved);
+  }
+
+  /// Closes the files that were asked about longest ago; the last one, too, if it needs all by itself.
+  void make_room(std::uint64_t most) {
+    while (!files_.empty() && (files_.size() > max_open_files || allocated() > at_first_ + most))
+      files_.erase(
+          std::ranges::min_element(files_, {}, [](const auto& file) { return file.second.used; }));
+    if (const struct mallinfo2 now = ::mallinfo2(); now.fordblks > free_at_first_ + max_free)
+      ::malloc_trim(0);
+  }
+
+  std::map<Key, OpenFile> files_;
+  std::uint64_t requests_ = 0;
+  std::size_t at_first_ = allocated();
+  std::size_t free_at_first_ = ::mallinfo2().fordblks;
 };
 
 }  // namespace

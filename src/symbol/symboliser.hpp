@@ -59,6 +59,10 @@ struct Limits {
   /// Bytes that the worker holds between requests; more than `trimmed_memory` for some seconds.
   std::uint64_t kept_memory = limits::symbol_kept_memory;
   std::uint64_t trimmed_memory = limits::symbol_kept_memory;
+  /// Bytes of private memory for what it keeps of files.
+  std::uint64_t open_memory = limits::symbol_kept_memory;
+  /// The worker is started before it is needed, as it has all that this process has in memory then.
+  bool starts_early = false;
   std::chrono::milliseconds idle{30'000};  ///< as sandbox::Limits
   std::chrono::milliseconds time{30'000};  ///< of one request to it
   std::size_t inline_depth = 64;
@@ -87,8 +91,8 @@ class Symboliser {
   Symboliser& operator=(const Symboliser&) = delete;
 
   /// `addresses`: of the kind of `place`. A file (by device, inode, size, change time) is
-  /// parsed once for the same path and root directories, and stays open in the worker for later requests,
-  /// as long as that lives and has room for it (at most 64). What a file's parser could
+  /// parsed for the same path and root directories, and stays open in the worker for later requests, as
+  /// long as that lives and has room for it (Limits::open_memory, and at most 64 files). What a file's parser could
   /// not stand is not tried again: then there are the names of its symbol tables alone, or none. Not for
   /// two threads at once; forks.
   Resolved resolve(const File& file, std::span<const Address> addresses);
@@ -104,15 +108,16 @@ class Symboliser {
 // The messages between this process and a worker: a request is the addresses; a response their frames. The
 // worker may have been taken over by the file that it reads: its responses are taken as hostile.
 
-/// The first one about a file, to a worker, comes with the file.
+/// Comes with the file, which a worker keeps open as long as it has room.
 struct Request {
   std::vector<Address> addresses;
   DebugSearch debug;
   bool with_dwarf = true;  ///< false: symbol tables alone
   Place place = Place::address;
-  std::uint32_t number = 0;           ///< of the file, given by the caller
-  std::vector<std::uint32_t> closed;  ///< files that will not be asked about any more
-  std::uint32_t inline_depth = 64;    ///< as in Limits
+  std::uint32_t number = 0;  ///< of the file, given by the caller
+  // As in Limits:
+  std::uint64_t open_memory = limits::symbol_kept_memory;
+  std::uint32_t inline_depth = 64;
   std::uint32_t name_bytes = 4096;
 };
 
@@ -122,8 +127,10 @@ constexpr Place last(Place) {
 
 template <pack::Of<Request> T>
 auto fields(T& request) {
-  auto& [addresses, debug, with_dwarf, place, number, closed, inline_depth, name_bytes] = request;
-  return std::tie(addresses, debug, with_dwarf, place, number, closed, inline_depth, name_bytes);
+  auto& [addresses, debug, with_dwarf, place, number, open_memory, inline_depth, name_bytes] =
+      request;
+  return std::tie(addresses, debug, with_dwarf, place, number, open_memory, inline_depth,
+                  name_bytes);
 }
 
 /// Frames beyond limits::symbol_response bytes are left out, and the problem reports it.

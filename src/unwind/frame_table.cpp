@@ -126,6 +126,8 @@ const elf::Segment* find_segment(const elf::File& elf, std::uint32_t type) {
 }
 
 constexpr std::uint64_t page_bytes = 4096;
+/// KiB of the CFI: a worker has hundreds of files open.
+constexpr std::size_t max_windows = limits::cfi_windows / 4;
 /// Functions of a block, and rules. To ask costs as much as ten functions: of small files neighbours
 /// are wanted soon, of libLLVM hardly ever. A function has up to some thousand rules.
 constexpr std::size_t block_entries = 4;
@@ -145,7 +147,7 @@ Result<std::shared_ptr<FrameTable>> FrameTable::open(std::unique_ptr<Memory> fil
 
 FrameTable::FrameTable(std::unique_ptr<Memory> file, elf::File elf, Machine machine)
     : file_(std::move(file)),
-      windows_(*file_, limits::cfi_windows),
+      windows_(*file_, max_windows),
       elf_(std::move(elf)),
       machine_(machine),
       code_rules_([this](Address at, std::span<std::byte> into) { return read_code(at, into); }) {}

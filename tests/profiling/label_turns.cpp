@@ -1,12 +1,13 @@
 // Works, or waits, for two tenants in turn, each time with a label set made anew.
 //
-//   label_turns work|wait      prints "ready"
+//   label_turns work|wait|new      prints "ready"; new: works, each time for another request
 #include <time.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <string>
 #include <string_view>
 #include <vitrine/labels.hpp>
 
@@ -31,9 +32,18 @@ int main(int argc, char** argv) {
   static const vitrine::labels::Key tenant("tenant"), route("route");
   constexpr std::array<std::string_view, 2> tenants{"acme", "globex"};
   const bool waits = argc == 2 && std::string_view(argv[1]) == "wait";
+  const bool is_new = argc == 2 && std::string_view(argv[1]) == "new";
+  static const vitrine::labels::Key request("request");
   std::puts("ready");
   std::fflush(stdout);
   for (std::size_t turn = 0;; ++turn) {
+    if (is_new) {
+      const std::string number = std::to_string(::getpid()) + "-" + std::to_string(turn);
+      const vitrine::labels::Scope scope(
+          {{tenant, tenants[turn % 2]}, {route, "/pay"}, {request, number}});
+      work();
+      continue;
+    }
     const vitrine::labels::Scope scope({{tenant, tenants[turn % 2]}, {route, "/pay"}});
     waits ? wait() : work();
   }

@@ -212,7 +212,7 @@ TEST_F(Hostile, AFileCutWhileItIsReadKillsItsParserOnly) {
   auto worker = sandbox::Worker::start("test", {}, make_naming_service);
   ASSERT_TRUE(worker);
   const auto ask = [&](Address address, int its_file) {
-    return worker->ask(pack::pack(Request{{address}, {}, true, Place::address, 1, {}}), its_file,
+    return worker->ask(pack::pack(Request{{address}, {}, true, Place::address, 1}), its_file,
                        limits::symbol_response, {});
   };
   ASSERT_TRUE(ask(1, file.get()));  // maps it

@@ -1,8 +1,12 @@
 #include "symbol/kernel_symbols.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#include <string>
 
 #include "base/limits.hpp"
 #include "target/proc_file.hpp"
@@ -47,10 +51,35 @@ TEST(KernelSymbols, AnythingElseIsMalformed) {
   }
 }
 
+/// Lines that a piece of the file ends in, too.
+TEST(KernelSymbols, OfAFileAsOfItsText) {
+  std::string text;
+  constexpr Address first = 0xffffffff81000000;
+  for (Address n = 0; n < 20'000; ++n)
+    text += fmt::format("{:x} t function_{}{}\n", first + 16 * n, n,
+                        n % 3 == 0 ? "\t[module_" + std::to_string(n / 1000) + "]" : "");
+  text.pop_back();  // the last line has no end
+  const FileDescriptor file(::memfd_create("kallsyms", MFD_CLOEXEC));
+  ASSERT_EQ(::write(file.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  ASSERT_EQ(::lseek(file.get(), 0, SEEK_SET), 0);
+  const auto read = KernelSymbols::read(file.get()), parsed = KernelSymbols::parse(text);
+  ASSERT_TRUE(read && parsed);
+  ASSERT_EQ(read->size(), 20'000U);
+  for (Address n = 0; n < 20'000; ++n) {
+    const auto one = read->find(first + 16 * n + 3), other = parsed->find(first + 16 * n + 3);
+    ASSERT_TRUE(one && other) << n;
+    ASSERT_EQ(one->name, "function_" + std::to_string(n));
+    ASSERT_EQ(one->module, n % 3 == 0 ? "module_" + std::to_string(n / 1000) : "");
+    ASSERT_EQ(one->start, other->start);
+    ASSERT_EQ(other->name, one->name);
+    ASSERT_EQ(other->module, one->module);
+  }
+}
+
 TEST(KernelSymbols, OfThisMachine) {
   auto text = target::read_file_at(AT_FDCWD, "/proc/kallsyms", limits::kernel_symbol_bytes);
   ASSERT_TRUE(text) << text.error().message;
-  const auto symbols = KernelSymbols::parse(std::move(*text));
+  const auto symbols = KernelSymbols::parse(*text);
   if (::geteuid() != 0) return;
   ASSERT_TRUE(symbols) << symbols.error().message;
   EXPECT_GT(symbols->size(), 10'000U);

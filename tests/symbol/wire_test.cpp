@@ -32,7 +32,7 @@ TEST(Wire, QuestionsComeBack) {
   asked.debug = {"/bin/x", 2};
   asked.with_dwarf = false;
   asked.number = 7;
-  asked.closed = {3, 5};
+  asked.open_memory = 12345;
   const auto got = pack::unpack<Request>(pack::pack(asked));
   ASSERT_TRUE(got);
   EXPECT_EQ(got->addresses, asked.addresses);
@@ -40,7 +40,7 @@ TEST(Wire, QuestionsComeBack) {
   EXPECT_EQ(got->debug.roots, 2U);
   EXPECT_FALSE(got->with_dwarf);
   EXPECT_EQ(got->number, 7U);
-  EXPECT_EQ(got->closed, asked.closed);
+  EXPECT_EQ(got->open_memory, 12345U);
 }
 
 TEST(Wire, OfAnotherNumberOfAddressesIsRefused) {

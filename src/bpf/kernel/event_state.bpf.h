@@ -116,7 +116,7 @@ struct process {
   __u64 born;                          /* CLOCK_BOOTTIME */
   __u64 start_code;                    /* 0: no memory, or the kernel is loading its program */
   __u64 start_stack;
-  __u64 image;     /* vitrine_image_of */
+  __u64 image;     /* vitrine_image_of; 0: as start_code */
   __u64 execution; /* of this process, with this program, and of no other */
   __u32 tgid;
   __u32 flags;    /* enum vitrine_fire_flag */
@@ -135,7 +135,9 @@ static __always_inline void set_image(struct process* process, const struct task
   if (!mm) return;
   process->start_code = mm->start_code;
   process->start_stack = mm->start_stack;
-  process->image = vitrine_image_of(process->start_code, mm->end_code, process->start_stack);
+  // While it is being loaded, the stack is there already: what that makes is no program's image.
+  if (process->start_code)
+    process->image = vitrine_image_of(process->start_code, mm->end_code, process->start_stack);
 }
 
 /// What was given of the process of a task; null: nothing. One that was born later is another,

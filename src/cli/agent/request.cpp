@@ -34,7 +34,7 @@ constexpr std::array agent_keys{
     AgentKey{{"profile.verify_unwind", ValueKind::flag}, "--verify-unwind", "false"},
     AgentKey{{"profile.stack_bytes", ValueKind::number}, "--stack-bytes", "16384"},
     AgentKey{{"profile.stack_depth", ValueKind::number}, "--stack-depth", "512"},
-    AgentKey{{"profile.buffer", ValueKind::number}, "--buffer", "32"},
+    AgentKey{{"profile.buffer", ValueKind::number}, "--buffer", ""},
     AgentKey{{"profile.naming", ValueKind::text}, "--naming", ""},
     AgentKey{{"select.process", ValueKind::list}, "--process", "[]"},
     AgentKey{{"select.cgroup", ValueKind::list}, "--cgroup", "[]"},
@@ -101,6 +101,7 @@ void AgentRequest::define(CLI::App& app) {
 Result<void> AgentRequest::take() {
   options.all = true;
   every = TRY(parse_interval(interval_.empty() ? usual_profile_interval : interval_));
+  options.always_on = every;
   TRY(sampling_.take(options, naming));
   TRY(view.take());
   view.spare(options, every);

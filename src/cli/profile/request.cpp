@@ -46,7 +46,7 @@ void SamplingOptions::define(CLI::App& app) {
       ->option_text("FRAMES");
   app.add_option("--buffer", buffer_mib_,
                  "Megabytes of samples that may wait to be read, and half as many as of waiting "
-                 "threads (32, at most 1024)")
+                 "threads (32; less for one profile after another on CPUs; at most 1024)")
       ->check(CLI::Range(std::size_t{1}, observe::max_buffer_bytes >> 20))
       ->option_text("MB");
   add_parsed(app, "--naming", naming_, parse_duration,
@@ -66,7 +66,7 @@ Result<void> SamplingOptions::take(observe::ProfilingOptions& options,
   options.verify_unwind = verify_unwind_;
   options.stack_bytes = stack_bytes_;
   options.stack_depth = stack_depth_;
-  options.buffer_bytes = buffer_mib_ << 20;
+  if (buffer_mib_) options.buffer_bytes = *buffer_mib_ << 20;
   options.unwind = unwind_ == "kernel" ? observe::Unwind::kernel
                    : unwind_ == "copy" ? observe::Unwind::copy
                                        : observe::Unwind::automatic;
@@ -101,6 +101,7 @@ Result<void> ProfileRequest::take() {
   for (const pid_t pid : TRY(processes_.take()))
     if (std::ranges::count(options.pids, pid) == 0) options.pids.push_back(pid);
   TRY(sampling_.take(options, naming));
+  options.always_on = every;
   is_bounded = time.has_value();
   if (!is_bounded && !exec_ && !refreshing && !every) time = usual_duration;
   TRY(view.take());

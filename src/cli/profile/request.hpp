@@ -32,7 +32,7 @@ class SamplingOptions {
   bool no_symbols_ = false;
   bool verify_unwind_ = false;
   std::size_t stack_bytes_ = observe::ProfilingOptions().stack_bytes;
-  std::size_t buffer_mib_ = observe::ProfilingOptions().buffer_bytes >> 20;
+  std::optional<std::size_t> buffer_mib_;
   std::size_t stack_depth_ = observe::ProfilingOptions().stack_depth;
   std::optional<std::chrono::milliseconds> min_block_;
   std::string unwind_;

@@ -252,9 +252,9 @@ void advise(const UnnamedProfile& unnamed, profile::Profile& profile) {
 void ProfileNames::begin_kernel() {
   const auto read = [] {
     try {
-      auto symbols = target::read_file_at(AT_FDCWD, "/proc/kallsyms", limits::kernel_symbol_bytes)
-                         .and_then([](std::string text) {
-                           return symbol::KernelSymbols::parse(std::move(text));
+      auto symbols = target::open_at(AT_FDCWD, "/proc/kallsyms", O_RDONLY)
+                         .and_then([](const target::FileDescriptor& file) {
+                           return symbol::KernelSymbols::read(file.get());
                          });
       if (symbols) return Kernel{std::move(*symbols), {}};
       const Error& error = symbols.error();

@@ -122,6 +122,11 @@ class ProfileBuilder {
 
 class ProfileNames {
  public:
+  explicit ProfileNames(symbol::Duty duty) : symboliser_(symbol::background_limits(duty)) {}
+
+  /// Starts its threads, with the rights of the caller, before they are needed.
+  void begin() { symboliser_.begin(); }
+
   /// Of the kernel's functions, by address (bpf::Profiler::kernel_function), instead of its list of all.
   using AskKernel = std::function<std::optional<std::string>(Address)>;
   void set_kernel(AskKernel ask) { ask_kernel_ = std::move(ask); }

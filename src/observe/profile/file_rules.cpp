@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,6 +22,7 @@ class RuleService {
     const auto request = pack::unpack<RuleRequest>(bytes);
     if (!request) return {};
     for (const std::uint32_t number : request->closed) tables_.erase(number);
+    if (!request->closed.empty()) ::malloc_trim(0);
     if (request->what == RuleRequest::What::open)
       return pack::pack(open(request->file, std::move(file)));
     const auto known = tables_.find(request->file);
@@ -76,6 +78,8 @@ using unwind::Rule;
 using unwind::RuleBlock;
 
 constexpr std::size_t max_problems = 64;
+/// Of some hundred KiB each. What stacks need of a file is kept here; to open it again takes some 100 us.
+constexpr std::size_t max_open_files = 32;
 constexpr std::size_t response_bytes = 32U << 20;  ///< the segments of the worst file: 8 MiB
 /// A response that takes longer counts as slow: on a busy machine others do now and then.
 constexpr std::chrono::milliseconds slow_response{100};
@@ -156,14 +160,28 @@ void RuleWorker::make_room(std::size_t bytes) {
   kept_ += bytes;
 }
 
+void RuleWorker::used(FileRules& file) {
+  std::erase(open_, &file);
+  open_.push_back(&file);
+  if (open_.size() <= max_open_files) return;
+  open_.front()->close();
+  open_.erase(open_.begin());
+}
+
 FileRules::FileRules(std::shared_ptr<RuleWorker> worker, std::shared_ptr<sandbox::FileMemory> file,
                      std::string name, std::uint32_t number)
     : worker_(std::move(worker)), file_(std::move(file)), name_(std::move(name)), number_(number) {}
 
 FileRules::~FileRules() {
   forget();
+  std::erase(worker_->open_, this);
+  close();
+}
+
+void FileRules::close() {
   if (opened_in_ != 0 && opened_in_ == worker_->parser().worker_number())
     worker_->closed_.push_back(number_);
+  opened_in_ = 0;
 }
 
 template <class Response>
@@ -185,10 +203,10 @@ Result<Response> FileRules::ask(RuleRequest::What what, Address address) {
 /// With the parser held: its worker may be another one than that which had the file open.
 Result<void> FileRules::open() {
   const std::uint64_t worker = worker_->parser().worker_number();
+  worker_->used(*this);
   if (opened_in_ == worker) return {};
-  const bool is_first = opened_in_ == 0;
   auto opened = TRY(TRY(ask<Result<OpenedRules>>(RuleRequest::What::open, 0)));
-  if (is_first) opened_ = std::move(opened);
+  if (!std::exchange(was_opened_, true)) opened_ = std::move(opened);
   opened_in_ = worker;
   return {};
 }

@@ -129,11 +129,14 @@ class RuleWorker : public std::enable_shared_from_this<RuleWorker> {
 
   Result<std::vector<std::byte>> ask(RuleRequest request, int descriptor);
   void make_room(std::size_t bytes);
+  /// It is asked about: the one that was asked about longest ago may have to be closed for it.
+  void used(FileRules& file);
 
   RuleLimits limits_;
   bool shares_worker_;
   sandbox::Parser own_parser_;
   std::vector<std::uint32_t> closed_;  ///< not sent to the worker yet
+  std::vector<FileRules*> open_;       ///< in the worker, or one before; that used last is last
   std::map<sandbox::FileIdentity, std::weak_ptr<FileRules>> files_;
   std::size_t kept_ = 0;  ///< bytes
   std::vector<std::string> problems_;
@@ -173,6 +176,7 @@ class FileRules final : public unwind::RuleSource {
 
   Result<void> open();
   Result<void> require_open();
+  void close();
   template <class Task>
   auto with_worker(Task task) -> decltype(task());
   template <class Response>
@@ -189,6 +193,7 @@ class FileRules final : public unwind::RuleSource {
   std::string name_;
   std::uint32_t number_;
   std::uint64_t opened_in_ = 0;  ///< the worker that has it open, by Parser::worker_number()
+  bool was_opened_ = false;
   OpenedRules opened_;
   bool given_up_ = false;
   std::chrono::nanoseconds slow_{0};  ///< what slow responses took

@@ -1,11 +1,13 @@
 #include "observe/profile/profiling.hpp"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <time.h>
 
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <thread>
 
 #include "base/notes.hpp"
 #include "base/text.hpp"
@@ -43,9 +45,21 @@ constexpr std::uint32_t rows = 8192;
 constexpr milliseconds shortest_generation{1000};
 /// Taken in at once: an eighth of the ring buffer, with stacks of a usual size.
 constexpr std::size_t many_samples = 256;
+/// Of label sets by their ids, always on; they are kept in four forms, and then sent anew.
+constexpr std::size_t always_on_sets_bytes = 4U << 20;
 constexpr std::uint64_t second_ns = 1'000'000'000;
 /// Of the buffer of samples, for each thread that may be waiting.
 constexpr std::size_t bytes_of_waiting = 2048;
+
+/// Always on, samples of CPUs come at a known rate: there is room for two seconds, each sample with a copy
+/// of its stack. How often threads leave their CPUs is not known.
+std::size_t usual_buffer(const ProfilingOptions& options) {
+  constexpr std::size_t least = 4U << 20, seconds = 2;
+  if (!options.always_on || options.off_cpu) return usual_buffer_bytes;
+  const std::size_t cpus = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t bytes = seconds * cpus * options.frequency * options.stack_bytes;
+  return std::bit_ceil(std::clamp(bytes, least, usual_buffer_bytes));
+}
 
 std::string text_of(const UnwindCounts& counts) {
   std::uint64_t copies = 0;
@@ -82,7 +96,9 @@ std::uint32_t filter_of(const profile::Filter& filter) {
 
 class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
  public:
-  explicit LiveProfiling(ProfilingOptions options) : options_(std::move(options)) {}
+  explicit LiveProfiling(ProfilingOptions options)
+      : options_(std::move(options)),
+        names_(options_.always_on ? symbol::Duty::always_on : symbol::Duty::once) {}
 
   Result<void> begin();
 
@@ -148,6 +164,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   std::vector<std::shared_ptr<UnnamedProfile>> in_naming_;
   Clock::time_point rows_renewed_at_ = Clock::now();
   std::uint64_t end_ns_ = ~0ULL;  ///< of the profile, CLOCK_MONOTONIC
+  std::size_t buffer_bytes_ = 0;  ///< the kernel's, of samples
   Clock::time_point asked_at_ = Clock::now();
   std::uint64_t lost_ = 0, waiting_full_ = 0;  ///< counted before
   milliseconds rest_ = learning_rest;          ///< between looks into the ring buffer
@@ -205,7 +222,9 @@ Result<void> LiveProfiling::open_profiler() {
   options.follow = options_.follow;
   options.kernel_stacks = options_.kernel_frames;
   options.stack_bytes = options_.stack_bytes;
-  options.taken_bytes = std::min(options_.buffer_bytes, max_buffer_bytes);
+  buffer_bytes_ =
+      std::min(options_.buffer_bytes.value_or(usual_buffer(options_)), max_buffer_bytes);
+  options.taken_bytes = options_.buffer_bytes ? buffer_bytes_ : usual_buffer_bytes;
   options.pending_bytes = 2 * options.taken_bytes;
   options.pending_threads = static_cast<std::uint32_t>(
       std::max<std::size_t>(options.pending_threads, options.taken_bytes / bytes_of_waiting));
@@ -216,7 +235,8 @@ Result<void> LiveProfiling::open_profiler() {
   if (options_.only != nullptr) options.filter = filter_of(*options_.only);
   if (options_.verify_unwind) options.unwinds = VITRINE_UNWINDS_AND_COPIES;
   // Not less where stacks are unwound in the kernel: until it has the rules, it copies them.
-  options.ring_bytes = options.taken_bytes;
+  options.ring_bytes = buffer_bytes_;
+  if (options_.always_on) options.kept_sets_bytes = always_on_sets_bytes;
   auto opened = bpf::Profiler::open(options);
   if (!opened && opened.error().code == ErrorCode::failed && options_.unwind == Unwind::automatic &&
       !options_.verify_unwind) {
@@ -265,8 +285,10 @@ void LiveProfiling::give_go_files() {
 }
 
 void LiveProfiling::ask_ahead() {
-  if (Clock::now() - asked_at_ < asking_ahead) return;
+  const milliseconds apart =
+      options_.always_on ? std::max(asking_ahead, *options_.always_on / 2) : asking_ahead;
   sandbox::end_idle_workers();
+  if (Clock::now() - asked_at_ < apart) return;
   if (options_.symbols) names_.ask_ahead(samples_->builder());
   asked_at_ = Clock::now();
 }
@@ -301,6 +323,7 @@ Clock::time_point LiveProfiling::end_after(std::chrono::nanoseconds time) {
 Result<void> LiveProfiling::poll(milliseconds timeout) {
   const auto end = Clock::now() + timeout;
   watch_->collect_in_background();
+  if (options_.always_on && options_.symbols) names_.begin();
   do {
     watch_->take_events();
     watch_->look_again();
@@ -390,7 +413,7 @@ std::uint64_t LiveProfiling::take_lost() {
   const bpf::ProfilerCounters now = profiler_->counters();
   const std::uint64_t lost = now.lost - std::exchange(lost_, now.lost);
   const std::uint64_t full = now.waiting_full - std::exchange(waiting_full_, now.waiting_full);
-  const std::size_t megabytes = options_.buffer_bytes >> 20;
+  const std::size_t megabytes = buffer_bytes_ >> 20;
   const auto report = [&](std::string_view buffer, std::size_t size) {
     note(fmt::format(
         "samples were lost: the kernel's buffer of {} of {} MB was full (--buffer enlarges it)",
@@ -423,10 +446,11 @@ std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time)
   const milliseconds learning = is_hurried ? milliseconds(0) : time / learning_part;
   processes_.for_each([&](ObservedProcess& process) {
     const bool learns = Clock::now() < began + learning;
-    if (SampledPrograms::tidy(sampled(process).programs, learns)) processes_.exited(process);
+    if (programs_.tidy(sampled(process).programs, learns)) processes_.exited(process);
   });
   programs_.forget_unused();
   std::erase_if(in_naming_, [](const auto& unnamed) { return unnamed.use_count() == 1; });
+  if (options_.always_on) ::malloc_trim(0);  // what the profile before has left
   auto unnamed = std::make_shared<UnnamedProfile>(samples_->take_profile());
   in_naming_.push_back(unnamed);
   profile::Profile& profile = unnamed->profile;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ namespace vitrine::observe {
 inline constexpr unsigned max_frequency = 10'000;     ///< on-CPU samples a second a CPU
 inline constexpr std::size_t min_stack_bytes = 1024;  ///< to copy of a stack
 inline constexpr std::size_t max_buffer_bytes = 1U << 30;
+inline constexpr std::size_t usual_buffer_bytes = 32U << 20;
 inline constexpr std::size_t min_stack_depth = 16;  ///< frames
 /// An interval has so many times of ProfilingOptions::time_resolution where it is asked of the kernel once.
 inline constexpr int times_of_interval = 4;
@@ -84,8 +86,12 @@ struct ProfilingOptions {
       false;  ///< unwinds stacks twice, in the kernel and from copies, and compares
   std::size_t stack_bytes = 16U << 10;  ///< most that is copied of one stack
   std::size_t stack_depth = 512;  ///< most frames kept of one stack, limits::stack_depth at most
-  /// Of samples that wait to be read, bytes; of those of waiting threads, twice as many. Made a power of two.
-  std::size_t buffer_bytes = 32U << 20;
+  /// Of samples that wait to be read, bytes; of those of waiting threads, twice as many. Made a power of
+  /// two. Nothing: usual_buffer_bytes, or, always on, what samples on CPUs need.
+  std::optional<std::size_t> buffer_bytes;
+  /// Always on: take() comes about as often, for ever. Names are looked up once meanwhile, and memory is
+  /// let go again. Nothing: the profile ends.
+  std::optional<std::chrono::milliseconds> always_on;
   /// False: locations stay without names, which saves reading the files of the processes.
   bool symbols = true;
   /// Times of samples are no more exact than this, at least: equal ones of so long are added up in the kernel. Eight

@@ -58,6 +58,13 @@ void learn_facts(SampledProgram& program) {
   program.facts = std::move(facts);
 }
 
+/// The kernel has made room for a program, and maps it: there is no environment yet, and what is known of
+/// the program is not what it will be.
+bool is_being_loaded(const std::string& stat_line) {
+  const auto stat = target::parse_stat(stat_line);
+  return stat && stat->stack_start != 0 && stat->code_end == 0;
+}
+
 /// What its parent declares of itself that cannot hold for it. The rest does until it is looked at.
 void of_a_child(ProcessFacts& facts) {
   facts.inner.pid = 0;
@@ -88,7 +95,8 @@ SampledPrograms::Program SampledPrograms::of(const vitrine_event_header& header,
   unseen->pid = header.pid > 0 ? header.pid : 0;
   unseen->image = header.image;
   unseen->facts.command = bpf::comm_of(header);
-  unseen->looked_at = true;
+  // Nothing is known of its image: it was being loaded, and will be looked at.
+  unseen->looked_at = header.image != 0 || !has_pid;
   return keep(its, std::move(unseen), header.time_ns);
 }
 
@@ -110,6 +118,10 @@ bool SampledPrograms::look(SampledProgram& program) {
   if (!stat && stat.error().code == ErrorCode::limit)
     refusals_.insert(fmt::format("process {}: {}", program.pid, stat.error().message));
   if (!stat) return false;
+  if (is_being_loaded(*stat)) {
+    program.looked_at = false;
+    return false;
+  }
   const std::uint64_t image = target::program_image(dir->get());
   if (program.image != 0 && program.image != image) return false;
   program.image = image;
@@ -205,6 +217,7 @@ void SampledPrograms::executed(const target::ProcessEvent& event, ProgramHistory
     const SampledProgram& before = *its.front();
     program->root = before.root;
     program->facts.inner = before.facts.inner;
+    program->facts.cgroup = before.facts.cgroup;
     program->facts.container = before.facts.container;
     program->facts.pod = before.facts.pod;
   }
@@ -233,6 +246,7 @@ bool SampledPrograms::tidy(ProgramHistory& its, bool learns) {
   if (its.empty()) return false;
   SampledProgram& program = *its.front();
   const bool sampled = program.sampled;
+  if (sampled && !program.looked_at && learns) look(program);
   if (is_over(program)) return true;
   if (learns && sampled && program.proc_dir && !program.gone &&
       target::program_image(program.proc_dir.get()) == program.image)

@@ -86,7 +86,7 @@ class SampledPrograms {
 
   /// `learns`: learns anew what the process declares of itself. Returns whether it has ended, though no
   /// event reported it, or not in time.
-  static bool tidy(ProgramHistory& its, bool learns);
+  bool tidy(ProgramHistory& its, bool learns);
   /// Forgets files that no process maps any more.
   void forget_unused() { reader_.forget_unused(); }
 

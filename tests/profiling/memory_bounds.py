@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""What a profile that is always on holds, with all its processes and the kernel's tables.
+
+    memory_bounds.py VITRINE CC LABEL_TURNS
+
+Two loads: 200 programs, each a file and a function of its own; and a program that has another label set
+in each sample, at the usual rate. The bounds are those that docs/profiling.md promises. Sums of the
+proportional set size (PSS) count what processes share once, and mapped tables of the kernel with it; the
+tables that are not mapped are added by their descriptors.
+"""
+import glob
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAMS = 200
+MIB = 1 << 20
+FILES_BOUND, LABELS_BOUND = 64 * MIB, 128 * MIB
+SETS_PER_MINUTE = 10_000
+MAPPED = 1024  # BPF_F_MMAPABLE
+RING_BUFFER = 27
+
+SOURCE = """
+#include <unistd.h>
+static volatile unsigned long sum;
+void __attribute__((noinline)) work_%d(unsigned long n) {
+  for (unsigned long i = 0; i < 300000; ++i) sum += i ^ n;
+}
+int main(void) {
+  for (unsigned long n = 0;; ++n) {
+    work_%d(n);
+    usleep(400 * 1000);
+  }
+}
+"""
+
+
+def text_of(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:  # it has ended
+        return ""
+
+
+def family(pid):
+    """A process and its descendants."""
+    found = [pid]
+    for children in glob.glob(f"/proc/{pid}/task/*/children"):
+        for child in text_of(children).split():
+            found += family(int(child))
+    return found
+
+
+def kernel_tables(pid):
+    """Bytes of the kernel's tables that are in no process's memory."""
+    tables = {}
+    for path in glob.glob(f"/proc/{pid}/fdinfo/*"):
+        facts = dict(re.findall(r"^(\w+):\s+(\S+)$", text_of(path), re.M))
+        if "map_id" not in facts:
+            continue
+        is_mapped = int(facts["map_type"]) == RING_BUFFER or int(facts["map_flags"], 16) & MAPPED
+        tables[facts["map_id"]] = 0 if is_mapped else int(facts["memlock"])
+    return sum(tables.values())
+
+
+def held(pid):
+    pss = 0
+    for member in family(pid):
+        found = re.search(r"^Pss:\s+(\d+) kB$", text_of(f"/proc/{member}/smaps_rollup"), re.M)
+        pss += int(found[1]) * 1024 if found else 0
+    return pss + kernel_tables(pid)
+
+
+def watch(arguments, seconds):
+    """Runs a command; the bytes that it held, several times a second."""
+    run = subprocess.Popen(arguments, stdin=subprocess.DEVNULL)
+    seen = []
+    try:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and run.poll() is None:
+            seen.append(held(run.pid))
+            time.sleep(0.2)
+    finally:
+        if run.poll() is not None:
+            raise SystemExit(f"FAILED vitrine ended: {run.returncode}")
+        run.send_signal(signal.SIGINT)
+        run.wait(60)
+    return seen
+
+
+def profiled(out):
+    return "".join(text_of(path) for path in sorted(glob.glob(f"{out}/*")))
+
+
+def with_files(vitrine, cc, place):
+    programs = []
+    for number in range(PROGRAMS):
+        path = os.path.join(place, f"work{number}")
+        with open(path + ".c", "w", encoding="utf-8") as file:
+            file.write(SOURCE % (number, number))
+        subprocess.run([cc, "-O1", "-g", "-o", path, path + ".c"], check=True)
+        programs.append(subprocess.Popen([path]))
+    out = os.path.join(place, "files")
+    os.mkdir(out)
+    try:
+        seen = watch([vitrine, "profile", "--all", "--continuous", "5s", "--freq", "19", "-o",
+                      f"{out}/%t.folded"], 90)
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+    named = len(set(re.findall(r"\bwork_(\d+)\b", profiled(out))))
+    print(f"{PROGRAMS} files, {named} of them named: {max(seen) / MIB:.1f} MiB at most, "
+          f"{sorted(seen)[len(seen) // 2] / MIB:.1f} usually")
+    yield named > 0, "no program was named"
+    yield max(seen) <= FILES_BOUND, f"more than {FILES_BOUND // MIB} MiB with {PROGRAMS} files"
+
+
+def with_label_sets(vitrine, label_turns, place):
+    out = os.path.join(place, "labels")
+    os.mkdir(out)
+    seconds = 120
+    programs = [subprocess.Popen([label_turns, "new"], stdout=subprocess.DEVNULL)
+                for _ in range(os.cpu_count() or 1)]
+    try:
+        seen = watch([vitrine, "profile", "--all", "--continuous", "10s", "--freq", "199", "-o",
+                      f"{out}/%t.json"], seconds)
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+    sets = len(set(re.findall(r'"request","value":"(\d+-\d+)"', profiled(out))))
+    print(f"{sets} label sets in {seconds} s: {max(seen) / MIB:.1f} MiB at most, "
+          f"{sorted(seen)[len(seen) // 2] / MIB:.1f} usually")
+    yield sets * 60 >= SETS_PER_MINUTE * seconds, f"only {sets} label sets in {seconds} s"
+    yield max(seen) <= LABELS_BOUND, f"more than {LABELS_BOUND // MIB} MiB with label sets"
+
+
+def main():
+    vitrine, cc, label_turns = sys.argv[1:]
+    with tempfile.TemporaryDirectory(prefix="memory-bounds-") as place:
+        checks = [*with_files(vitrine, cc, place), *with_label_sets(vitrine, label_turns, place)]
+    failures = [why for holds, why in checks if not holds]
+    for why in failures:
+        print("FAILED", why)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
