@@ -219,13 +219,12 @@ class Tasks final : public Service {
 
 namespace {
 
-/// That of a thread goes on as long as that: what has been read of hundreds of files is read again sooner
-/// than held for ever. One that starts later has more of what this process has in memory by then.
+/// A worker that starts later has more of what this process has in memory by then: it may be idle for some
+/// time.
 struct ParserOfThread : Parser {
-  ParserOfThread() : Parser(short_of_memory()) {}
-  static Limits short_of_memory() {
+  ParserOfThread() : Parser(long_idle()) {}
+  static Limits long_idle() {
     Limits limits;
-    limits.trimmed = 16U << 20;
     limits.idle = std::chrono::seconds(60);
     return limits;
   }

@@ -114,8 +114,8 @@ class DwarfInfo {
     void operator()(::Dwarf* dwarf) const { dwarf_end(dwarf); }
   };
 
-  /// A file as libelf has it. Mapped here, where it can be: libelf's own mapping could not be told from
-  /// memory that it has read a file into.
+  /// A file as libelf has it. Mapped here, where it can be: libelf does not report whether it has
+  /// mapped a file, or has read it.
   class ElfInMemory {
    public:
     explicit ElfInMemory(int descriptor);
