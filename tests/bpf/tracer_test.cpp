@@ -66,9 +66,10 @@ TEST_P(Ways, TellEveryFireWithItsArguments) {
 /// The kernel's buffer holds 64 KiB. Each batch fits into it, and the next one waits until a thread has
 /// taken all of it out: without that thread, the second fills the buffer.
 TEST(Tracer, LosesNothingWhileTheCallerIsBusy) {
-  constexpr std::uint64_t batch = 100, batches = 50;
+  // The thread is woken when the buffer is filled to a part: it holds more than `waiting` fires.
+  constexpr std::uint64_t batch = 100, batches = 100, waiting = 1000;
   TracerOptions options;
-  options.ring_bytes = 64U << 10;
+  options.ring_bytes = 256U << 10;
   options.backlog_bytes = 16U << 20;
   OwnTracer own(options);
   own.trace(vitrine_test_site, program(VITRINE_EMIT, {value(in_register(rdi))}));
@@ -78,7 +79,7 @@ TEST(Tracer, LosesNothingWhileTheCallerIsBusy) {
   for (std::uint64_t i = 0; i < batch * batches; ++i) {
     vitrine_test_fire(i);
     if (i % batch == batch - 1)
-      while (own.tracer->collected() <= i) std::this_thread::sleep_for(1ms);
+      while (own.tracer->collected() + waiting <= i) std::this_thread::sleep_for(1ms);
   }
   while (own.tracer->poll(0ms, keep).value_or(0) != 0) {
   }
