@@ -118,7 +118,7 @@ class HopAwaiter {
 };
 
 /// For the initial suspension: the labels then in force belong to the caller. It suspends even if the
-/// inner awaiter is ready, for a moment: await_suspend is where the coroutine's frame is known.
+/// inner awaiter is ready, and continues at once: await_suspend is where the frame is known.
 template <class Awaiter>
 class StartAwaiter {
  public:

@@ -61,8 +61,6 @@ inline constexpr std::uint64_t sections = 1U << 20;       ///< of one file: 64 M
 inline constexpr std::uint64_t file_segments = 128 * 1024;  ///< of one file; PN_XNUM is 65,535
 inline constexpr std::uint64_t section_names = 64U << 20;   ///< bytes of .shstrtab
 inline constexpr std::uint64_t note_section = 256U << 20;   ///< bytes: some four million probes
-/// Bytes of fires that were taken out of the kernel's buffer and are not shown yet: a million and more.
-inline constexpr std::size_t trace_backlog = 256U << 20;
 // Of a file that is listed without a worker (PlainNotes).
 inline constexpr std::size_t plain_headers = 64U << 10;  ///< bytes of all headers: 1,000 sections
 inline constexpr std::uint64_t plain_notes = 1U << 20;   ///< bytes: some 15,000 probes
