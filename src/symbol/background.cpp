@@ -31,8 +31,8 @@ namespace {
 constexpr std::chrono::milliseconds quick_time{1000};
 constexpr std::chrono::milliseconds time_in_a_hurry{2000}, look_at_hurry{50};
 
-/// That the worker for quick files may hold for long.
-constexpr std::uint64_t quick_trimmed = 16U << 20;
+/// Of the files that the worker for quick ones has open: each is asked for names again soon.
+constexpr std::uint64_t quick_open = 128U << 20;
 constexpr std::chrono::seconds quick_idle{10}, slow_idle{60};
 
 // Of Duty::always_on. What few files need more than: they go to the slow worker, and are named by their
@@ -72,7 +72,7 @@ BackgroundLimits background_limits(Duty duty) {
   for (Limits* each : {&limits.quick, &limits.slow})
     each->kept_memory = std::min(each->kept_memory, sandbox::share_of_memory(16));
   // What is read again takes little time; of the slow files, many seconds.
-  limits.quick.trimmed_memory = quick_trimmed;
+  limits.quick.open_memory = std::min(quick_open, limits.quick.kept_memory / 2);
   limits.quick.idle = quick_idle;
   limits.slow.idle = slow_idle;
   if (duty == Duty::once) return limits;
@@ -116,6 +116,7 @@ void BackgroundSymboliser::ask(const File& file, std::span<const Address> addres
   KnownFile& known = files_[key];
   known.used = ++requests_;
   Request request;
+  request.number = requests_;
   for (const Address address : addresses)
     if (!known.frames.contains(address)) request.addresses.insert(address);
   if (request.addresses.empty() && known.numbered) return;
@@ -160,8 +161,12 @@ void BackgroundSymboliser::add(Lane& lane, const FileKey& key, Request request) 
 
 std::map<FileKey, BackgroundSymboliser::Request>::iterator BackgroundSymboliser::Lane::due() {
   const auto now = Clock::now();
-  return std::find_if(waiting.begin(), waiting.end(),
-                      [&](const auto& one) { return one.second.not_before <= now; });
+  auto found = waiting.end();
+  for (auto at = waiting.begin(); at != waiting.end(); ++at)
+    if (at->second.not_before <= now &&
+        (found == waiting.end() || at->second.number < found->second.number))
+      found = at;
+  return found;
 }
 
 void BackgroundSymboliser::wait(const Patience& patience) {

@@ -92,13 +92,14 @@ class BackgroundSymboliser {
     std::vector<FileDescriptor> roots;
     std::set<Address> addresses;
     Clock::time_point not_before{};
+    std::uint64_t number = 0;  ///< ascending
   };
   /// A thread and what it has to do.
   struct Lane {
     std::map<FileKey, Request> waiting;
     bool busy = false;
 
-    /// One whose time has come; the end: none.
+    /// The one that has waited longest of those whose time has come; the end: none.
     [[nodiscard]] std::map<FileKey, Request>::iterator due();
     std::thread thread;
   };

@@ -28,8 +28,8 @@
 namespace vitrine::symbol {
 namespace {
 
-/// More than it begins with: that a large unit needs, or many small ones.
-constexpr std::size_t max_allocated = 4U << 20;
+/// Of the memory for files that are open, for what has been read of the units of one.
+constexpr std::uint64_t units_part = 4;
 
 /// In place of libdw's own, which prints that on stderr.
 void __attribute__((noreturn)) end_out_of_memory() {
@@ -43,7 +43,8 @@ std::size_t allocated() {
   return now.uordblks + now.hblkhd;
 }
 
-Result<std::unique_ptr<DwarfInfo>> DwarfInfo::open(int descriptor, const elf::File& elf) {
+Result<std::unique_ptr<DwarfInfo>> DwarfInfo::open(int descriptor, const elf::File& elf,
+                                                   std::uint64_t kept) {
   if (elf.find(".debug_info") == nullptr && elf.find(".zdebug_info") == nullptr)
     return fail(ErrorCode::not_found, "it has no debug information");
   const auto malformed = [](const char* why) {
@@ -51,7 +52,7 @@ Result<std::unique_ptr<DwarfInfo>> DwarfInfo::open(int descriptor, const elf::Fi
   };
   auto session = begin(descriptor);
   if (!session) return malformed(session.error().message.c_str());
-  return std::unique_ptr<DwarfInfo>(new DwarfInfo(descriptor, std::move(*session), elf));
+  return std::unique_ptr<DwarfInfo>(new DwarfInfo(descriptor, std::move(*session), elf, kept));
 }
 
 DwarfInfo::ElfInMemory::ElfInMemory(int descriptor) {
@@ -105,8 +106,9 @@ Result<std::unique_ptr<DwarfInfo::Session>> DwarfInfo::begin(int descriptor) {
   return session;
 }
 
-DwarfInfo::DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf::File& headers)
-    : descriptor_(descriptor), session_(std::move(session)) {
+DwarfInfo::DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf::File& headers,
+                     std::uint64_t kept)
+    : descriptor_(descriptor), session_(std::move(session)), kept_(kept) {
   for (const elf::Section& section : headers.sections)
     if ((section.flags & SHF_EXECINSTR) != 0 && (section.flags & SHF_ALLOC) != 0)
       code_.push_back({section.address, section.address + section.size});
@@ -219,7 +221,8 @@ DwarfUnit& DwarfInfo::unit(std::uint32_t index) {
 Frames DwarfInfo::find(Address address, std::size_t depth) {
   const auto index = ranges_.find(address);
   if (!index) return {};
-  if (!units_.contains(*index) && allocated() > at_first_ + max_allocated) begin_anew();
+  if (!units_.contains(*index) && allocated() - std::min(allocated(), at_first_) > kept_)
+    begin_anew();
   if (tops_[*index].cu == nullptr) return {};
   DwarfUnit& known = unit(*index);
   Frames frames = known.find(address, depth);
@@ -532,7 +535,7 @@ FileNames::FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dw
 void FileNames::take(std::unique_ptr<sandbox::FileMemory> file, elf::File elf, bool with_dwarf) {
   if (problem_.empty() && !elf.problems.empty()) problem_ = elf.problems.front();
   if (with_dwarf && dwarf_ == nullptr) {
-    auto dwarf = DwarfInfo::open(file->descriptor(), elf);
+    auto dwarf = DwarfInfo::open(file->descriptor(), elf, limits_.open_memory / units_part);
     if (dwarf)
       dwarf_ = std::move(*dwarf);
     else if (dwarf.error().code != ErrorCode::not_found && problem_.empty())

@@ -77,13 +77,14 @@ class DwarfUnit {
 
 // DwarfInfo: what the debug information of a file has for an address. Units are read when an address of
 // theirs is first asked for. libdw keeps what it has read of a unit until it ends: when find() has read
-// much, it begins anew.
+// more than it may keep, it begins anew.
 
 class DwarfInfo {
  public:
   /// Of the file behind a descriptor, which stays open as long. Errors: not_found (it has none),
-  /// malformed.
-  static Result<std::unique_ptr<DwarfInfo>> open(int descriptor, const elf::File& elf);
+  /// malformed. `kept`: bytes of memory for units that were read, before the next one is.
+  static Result<std::unique_ptr<DwarfInfo>> open(int descriptor, const elf::File& elf,
+                                                 std::uint64_t kept = ~std::uint64_t{0});
 
   /// See DwarfUnit::find; empty where no unit is. Entries that were returned before may not be used any
   /// more.
@@ -145,7 +146,8 @@ class DwarfInfo {
     std::unique_ptr<::Dwarf, EndDwarf> dwarf;
   };
 
-  DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf::File& headers);
+  DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf::File& headers,
+            std::uint64_t kept);
   static Result<std::unique_ptr<Session>> begin(int descriptor);
   static void take_shared(Session& session);
   void begin_anew();
@@ -156,6 +158,7 @@ class DwarfInfo {
 
   int descriptor_;
   std::unique_ptr<Session> session_;  ///< null: the file cannot be read any more
+  std::uint64_t kept_;                ///< as of open()
   std::size_t at_first_ = 0;          ///< bytes allocated when all units were known
   struct Code {
     Address start = 0, end = 0;

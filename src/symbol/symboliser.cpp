@@ -311,6 +311,7 @@ class NamingService final : public sandbox::Service {
       Limits limits;
       limits.inline_depth = asked.inline_depth;
       limits.name_bytes = asked.name_bytes;
+      limits.open_memory = asked.open_memory;
       known =
           files_
               .emplace(
