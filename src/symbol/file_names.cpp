@@ -117,7 +117,6 @@ DwarfInfo::DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf
   add_from_aranges();
   ranges_.build();
   let_go_of_pages();
-  at_first_ = allocated();
 }
 
 /// libdw looks for the file by its build id alone when it does not know where this one lies.
@@ -142,7 +141,7 @@ void DwarfInfo::begin_anew() {
   std::vector<Dwarf_Off> offsets;
   for (Dwarf_Die& top : tops_) offsets.push_back(dwarf_dieoffset(&top));
   units_.clear();
-  size_ = 0;
+  size_ = allocated_ = 0;
   session_.reset();
   if (auto fresh = begin(descriptor_)) session_ = std::move(*fresh);
   for (std::size_t i = 0; i < tops_.size(); ++i)
@@ -221,11 +220,13 @@ DwarfUnit& DwarfInfo::unit(std::uint32_t index) {
 Frames DwarfInfo::find(Address address, std::size_t depth) {
   const auto index = ranges_.find(address);
   if (!index) return {};
-  if (!units_.contains(*index) && allocated() - std::min(allocated(), at_first_) > kept_)
-    begin_anew();
+  const bool is_new = !units_.contains(*index);
+  if (is_new && allocated_ > kept_) begin_anew();
   if (tops_[*index].cu == nullptr) return {};
+  const std::size_t before = is_new ? allocated() : 0;
   DwarfUnit& known = unit(*index);
   Frames frames = known.find(address, depth);
+  if (is_new) allocated_ += allocated() - std::min(allocated(), before);
   if (problem_.empty()) problem_ = known.problem();
   return frames;
 }

@@ -159,7 +159,7 @@ class DwarfInfo {
   int descriptor_;
   std::unique_ptr<Session> session_;  ///< null: the file cannot be read any more
   std::uint64_t kept_;                ///< as of open()
-  std::size_t at_first_ = 0;          ///< bytes allocated when all units were known
+  std::uint64_t allocated_ = 0;       ///< bytes, for units
   struct Code {
     Address start = 0, end = 0;
   };
