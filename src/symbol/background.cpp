@@ -32,7 +32,7 @@ constexpr std::chrono::milliseconds quick_time{1000};
 constexpr std::chrono::milliseconds time_in_a_hurry{2000}, look_at_hurry{50};
 
 /// Of the files that the worker for quick ones has open: each is asked for names again soon.
-constexpr std::uint64_t quick_open = 128U << 20;
+constexpr std::uint64_t quick_open = 512U << 20;
 constexpr std::chrono::seconds quick_idle{10}, slow_idle{60};
 
 // Of Duty::always_on. What few files need more than: they go to the slow worker, and are named by their

@@ -29,7 +29,9 @@ namespace vitrine::symbol {
 namespace {
 
 /// Of the memory for files that are open, for what has been read of the units of one.
-constexpr std::uint64_t units_part = 4;
+constexpr std::uint64_t units_part = 2;
+/// Of units, until the file's pages are let go.
+constexpr std::uint64_t max_read = 1U << 20;
 
 /// In place of libdw's own, which prints that on stderr.
 void __attribute__((noreturn)) end_out_of_memory() {
@@ -150,7 +152,8 @@ void DwarfInfo::begin_anew() {
       tops_[i] = {};
 }
 
-void DwarfInfo::let_go_of_pages() const {
+void DwarfInfo::let_go_of_pages() {
+  read_ = 0;
   if (session_ == nullptr) return;
   session_->elf.let_go_of_pages();
   if (session_->shared_elf) session_->shared_elf->let_go_of_pages();
@@ -203,18 +206,6 @@ void DwarfInfo::add_from_aranges() {
     if (const auto top = silent.find(offset); top != silent.end())
       add(start, start + length, top->second);
   }
-}
-
-DwarfUnit& DwarfInfo::unit(std::uint32_t index) {
-  if (const auto known = units_.find(index); known != units_.end()) return known->second;
-  let_go_of_pages();
-  if (size_ > limits::dwarf_kept) {  // most units are not asked for again soon
-    units_.clear();
-    size_ = 0;
-  }
-  DwarfUnit& made = units_.emplace(index, tops_[index]).first->second;
-  size_ += made.size();
-  return made;
 }
 
 Frames DwarfInfo::find(Address address, std::size_t depth) {
@@ -329,6 +320,21 @@ std::uint64_t bytes_of(Dwarf_Die& unit) {
 }
 
 }  // namespace
+
+DwarfUnit& DwarfInfo::unit(std::uint32_t index) {
+  if (const auto known = units_.find(index); known != units_.end()) return known->second;
+  // Its strings and types are elsewhere in the file.
+  const std::uint64_t bytes = bytes_of(tops_[index]);
+  if (read_ + bytes > max_read) let_go_of_pages();
+  read_ += bytes;
+  if (size_ > limits::dwarf_kept) {  // most units are not asked for again soon
+    units_.clear();
+    size_ = 0;
+  }
+  DwarfUnit& made = units_.emplace(index, tops_[index]).first->second;
+  size_ += made.size();
+  return made;
+}
 
 DwarfUnit::DwarfUnit(Dwarf_Die unit) : lines_(unit), tree_(unit) {
   std::uint8_t kind = 0;

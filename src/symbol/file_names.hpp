@@ -99,7 +99,7 @@ class DwarfInfo {
   std::optional<Dwarf_Die> function_around(Address address);
 
   /// Of the file's content, which the kernel has still.
-  void let_go_of_pages() const;
+  void let_go_of_pages();
 
   /// The topmost entries of its units.
   [[nodiscard]] const std::vector<Dwarf_Die>& units() const { return tops_; }
@@ -160,6 +160,7 @@ class DwarfInfo {
   std::unique_ptr<Session> session_;  ///< null: the file cannot be read any more
   std::uint64_t kept_;                ///< as of open()
   std::uint64_t allocated_ = 0;       ///< bytes, for units
+  std::uint64_t read_ = 0;            ///< bytes of units since pages were let go
   struct Code {
     Address start = 0, end = 0;
   };
