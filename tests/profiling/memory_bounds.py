@@ -129,7 +129,7 @@ def with_label_sets(vitrine, label_turns, place):
                 for _ in range(os.cpu_count() or 1)]
     try:
         seen = watch([vitrine, "profile", "--all", "--continuous", "10s", "--freq", "199", "-o",
-                      f"{out}/%t.json"], seconds)
+                      f"{out}/%t.ndjson"], seconds)
     finally:
         for program in programs:
             program.kill()
