@@ -114,8 +114,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def profile(pid, *options):
-    return subprocess.run([vitrine, "profile", str(pid), "--on-cpu", "--off-cpu", "--duration", "2s", "-F", "499", *options],
+def profile(pid, *options, frequency="499"):
+    return subprocess.run([vitrine, "profile", str(pid), "--on-cpu", "--off-cpu", "--duration", "2s", "-F", frequency, *options],
                           check=True, stderr=subprocess.PIPE, text=True).stderr
 
 
@@ -165,7 +165,7 @@ with tempfile.TemporaryDirectory() as folder:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with busy_subject() as pid:
         said = profile(pid, "-o", other, "--export-bytes", "64KiB",
-                       "--export", f"clickhouse+http://127.0.0.1:{server.server_port}/fleet.sent")
+                       "--export", f"clickhouse+http://127.0.0.1:{server.server_port}/fleet.sent", frequency="4999")
     server.shutdown()
     sent, wanted = sums_by_tenant(other)
     there = query("SELECT measure, labels['tenant'] AS tenant, sum(value_ns) AS ns, sum(count) AS n FROM sent GROUP BY ALL")

@@ -18,7 +18,7 @@ from target import Target
 INTERVALS = 8  # of 2 s
 SKIPPED = 77
 UNIT_LIMIT = 512 << 20  # bytes
-LITTLE = 18 << 20  # the command grows by 12 to 16 MiB itself; with a worker it takes more than 20
+LITTLE = 12 << 20  # with a worker the command grows by 16 MiB
 
 
 class NoGroup(Exception):
