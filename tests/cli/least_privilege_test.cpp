@@ -24,7 +24,6 @@ namespace vitrine::test {
 namespace {
 
 using testing::AllOf;
-using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -281,7 +280,18 @@ bool perf_events_need_admin() {
 struct Running {
   std::vector<std::string> words;  ///< PID and FOLDER are put in
   Names capabilities;
+  bool may_lose =
+      false;  ///< what it has by its end can be sent to nobody, and it says so by its status
 };
+
+/// Of a test, the same in each run: the words alone.
+void PrintTo(const Running& running, std::ostream* out) {
+  const char* between = "";
+  for (const std::string& word : running.words) {
+    *out << between << (word.starts_with('/') ? word.substr(word.rfind('/') + 1) : word);
+    between = " ";
+  }
+}
 
 class GivesUp : public testing::TestWithParam<Running> {};
 
@@ -319,7 +329,9 @@ TEST_P(GivesUp, AllButWhatItDeclares) {
   ASSERT_TRUE(command.read_line(patience));  // it has begun
   expect_confined(command.pid(), GetParam().capabilities, true);
   command.signal(SIGINT);
-  EXPECT_THAT(command.wait(patience).value_or(-1), AnyOf(0, 130)) << command.rest_of_output();
+  const int status = command.wait(patience).value_or(-1);
+  EXPECT_TRUE(status == 0 || status == 130 || (running.may_lose && status == 1))
+      << status << " " << command.rest_of_output();
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -339,7 +351,8 @@ INSTANTIATE_TEST_SUITE_P(
         Running{{"profile", "PID", "--continuous", "1s", "-o", "FOLDER/%t.folded"},
                 with_bpf + Names{"CAP_SYSLOG"}},
         Running{{"profile", "PID", "--continuous", "1s", "--export", "otlp+http://127.0.0.1:1"},
-                with_bpf + Names{"CAP_SYSLOG"}},
+                with_bpf + Names{"CAP_SYSLOG"},
+                true},
         Running{{"profile", "--exec", "--", DEMO_SERVICE},
                 with_bpf + Names{"CAP_SYSLOG", "CAP_KILL"}}));
 

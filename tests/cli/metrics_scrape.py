@@ -9,6 +9,7 @@ import http.server
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -83,7 +84,9 @@ def traced(vitrine, subject, options, path):
 
 @contextlib.contextmanager
 def agent(vitrine, subject, textfile):
-    """An agent that counts the operations of a subject, all of which are over: the port of its page."""
+    """An agent that counts the operations of a subject, all of which are over: the port of its page. The subject is a file
+    of its own: the agent traces every process that runs it, those of other tests too."""
+    subject = shutil.copy(subject, f"{os.path.dirname(textfile)}/spans_subject")
     child = subprocess.Popen([subject, str(OPERATIONS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     child.stdout.readline()  # its labels are read only once vitrine knows it
     table = f'{{ name = "ends", file = "{subject}", probes = ["shop:end"], count = true, by = ["tenant"], exemplars = true }}'
