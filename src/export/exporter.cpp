@@ -25,7 +25,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t spool_in_memory = 64U << 20;
 constexpr std::uint64_t spool_on_disk = 256U << 20;
 
 /// An error without what differs each time that it happens: libcurl's "after 3 ms".
@@ -251,8 +250,7 @@ class ThreadedExporter final : public Exporter {
     for (const std::string& part : split_(*request))
       if (auto compressed = gzip(part)) parts.push_back(std::move(*compressed));
     if (parts.size() < 2) return false;
-    for (std::string& part : parts) spool_.add(std::move(part), true);
-    spool_.remove_first();
+    spool_.replace_first(std::move(parts));
     return true;
   }
 
@@ -340,7 +338,7 @@ class ThreadedExporter final : public Exporter {
 Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions options) {
   auto endpoint = TRY(parse_endpoint(options.url, options.url_is_whole, options.signal));
   if (options.spool_bytes == 0)
-    options.spool_bytes = options.spool.empty() ? spool_in_memory : spool_on_disk;
+    options.spool_bytes = options.spool.empty() ? Spool::most_in_memory : spool_on_disk;
   auto post = TRY(Post::open(endpoint, options));
   auto spool = TRY(Spool::open(options.spool, options.spool_bytes,
                                endpoint.protocol == Protocol::clickhouse

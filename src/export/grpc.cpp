@@ -135,7 +135,28 @@ const char* remedy(int status, Signal signal) {
   }
 }
 
-/// Without a status of gRPC, that of HTTP decides what kind of failure it was.
+/// The message of the response, if it is whole. Compressed ones are not looked into.
+std::optional<std::string_view> message_in(std::string_view body) {
+  if (body.size() < frame_head) return std::nullopt;
+  std::size_t bytes = 0;
+  for (std::size_t at = 1; at < frame_head; ++at)
+    bytes = bytes << 8 | static_cast<unsigned char>(body[at]);
+  if (body.size() - frame_head < bytes) return std::nullopt;
+  return body[0] == 0 ? body.substr(frame_head, bytes) : std::string_view();
+}
+
+Judgement judge_ok(const Response& response) {
+  Response http;
+  http.signal = response.signal;
+  http.status = 200;
+  http.type = "application/x-protobuf";
+  http.body = message_in(response.body).value_or("");
+  return exporter::judge_http(http);
+}
+
+/// Without a status of gRPC, that of HTTP decides what kind of failure it was. A server responds with a
+/// message to what it has taken alone: the status may be missing where the connection ends
+/// there (GOAWAY and libcurl 7.88).
 Judgement judge_without_status(const Response& response) {
   if (response.status == 0 || response.status / 100 != 2) {
     Judgement judgement = exporter::judge_http(response);
@@ -146,16 +167,8 @@ Judgement judge_without_status(const Response& response) {
     return {.note = fmt::format("it does not respond as gRPC does ({}); OTLP/gRPC is 4317",
                                 response.type.empty() ? "no type" : one_line(response.type)),
             .doubtful = true};
+  if (message_in(response.body)) return judge_ok(response);
   return {.note = response.problem.empty() ? "its response had no status" : response.problem};
-}
-
-/// The message of the response, if it is whole and not compressed.
-std::string_view message_in(std::string_view body) {
-  if (body.size() < frame_head || body[0] != 0) return {};
-  std::size_t bytes = 0;
-  for (std::size_t at = 1; at < frame_head; ++at)
-    bytes = bytes << 8 | static_cast<unsigned char>(body[at]);
-  return body.substr(frame_head, bytes);
 }
 
 }  // namespace
@@ -192,14 +205,7 @@ Judgement judge(const Response& response) {
     return judgement;
   }
   const int status = *response.grpc_status;
-  if (status == ok) {
-    Response http;
-    http.signal = response.signal;
-    http.status = 200;
-    http.type = "application/x-protobuf";
-    http.body = message_in(response.body);
-    return exporter::judge_http(http);
-  }
+  if (status == ok) return judge_ok(response);
   Judgement judgement{.note = with_message(response), .received = true};
   const std::string& text = response.grpc_message;
   switch (status) {

@@ -191,6 +191,8 @@ class CurlPost final : public Post {
       add_header(protocol_ == Protocol::http ? "Content-Type: application/x-protobuf"
                                              : "Content-Type: application/x-ndjson");
       add_header("Content-Encoding: gzip");
+      set(CURLOPT_ACCEPT_ENCODING,
+          "identity");  // and what a proxy compresses regardless is unpacked
     }
     add_header(
         "Expect:");  // a collector that does not know "100-continue" costs a second a request

@@ -13,7 +13,9 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string_view>
+#include <utility>
 
 #include "base/gzip.hpp"
 #include "base/limits.hpp"
@@ -26,18 +28,32 @@ constexpr const char* unfinished = "unfinished";  // the file being written: one
 constexpr std::size_t digits = 19;
 constexpr std::uint64_t latest_time = 9'000'000'000'000'000'000U;  // 2255: 19 digits for long
 
-std::string name_of(std::uint64_t time, std::string_view suffix) {
-  return fmt::format("{:0{}}{}", time, digits, suffix);
-}
-
-/// The time in a name of a spool file; nullopt: it is not one.
-std::optional<std::uint64_t> time_of(std::string_view name, std::string_view suffix) {
-  if (name.size() != digits + suffix.size() || !name.ends_with(suffix)) return std::nullopt;
+/// The first `digits` of a name.
+std::optional<std::uint64_t> time_in(std::string_view name) {
   std::uint64_t time = 0;
+  if (name.size() < digits) return std::nullopt;
   const auto [end, error] = std::from_chars(name.data(), name.data() + digits, time);
   if (error != std::errc() || end != name.data() + digits || time > latest_time)
     return std::nullopt;
   return time;
+}
+
+struct NameOfFile {
+  std::uint64_t time = 0, whole = 0;
+};
+
+/// nullopt: it is not the name of a spool file.
+std::optional<NameOfFile> parse_name(std::string_view name, std::string_view suffix) {
+  if (!name.ends_with(suffix)) return std::nullopt;
+  name.remove_suffix(suffix.size());
+  const auto time = time_in(name);
+  if (!time) return std::nullopt;
+  name.remove_prefix(digits);
+  if (name.empty()) return NameOfFile{*time, 0};
+  if (name.size() != 1 + digits || name.front() != '-') return std::nullopt;
+  const auto whole = time_in(name.substr(1));
+  if (!whole || *whole == 0) return std::nullopt;
+  return NameOfFile{*time, *whole};
 }
 
 tl::unexpected<Error> failed(const std::string& path, const char* what, int number) {
@@ -113,21 +129,34 @@ Result<void> Spool::list() {
                       path_, limits::spool_files));
       break;
     }
-    const auto time = time_of(file->d_name, suffix_);
+    const auto name = parse_name(file->d_name, suffix_);
     struct stat status {};
-    if (!time || ::fstatat(directory_.get(), file->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+    if (!name || ::fstatat(directory_.get(), file->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
     const auto bytes = static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
-    entries_.push_back({*time, bytes, {}, 0});
+    entries_.push_back({name->time, name->whole, name->time, bytes, {}, 0});
     held_ += bytes;
   }
-  std::sort(entries_.begin(), entries_.end(),
-            [](const Entry& left, const Entry& right) { return left.time < right.time; });
+  std::ranges::sort(entries_, {}, &Entry::time);
   if (!entries_.empty()) last_time_ = entries_.back().time;
+  remove_half_replaced();
   return {};
 }
 
+/// Parts of a request that is there: the process was killed before all of them were.
+void Spool::remove_half_replaced() {
+  std::vector<std::uint64_t> times;
+  for (const Entry& entry : entries_) times.push_back(entry.time);
+  for (std::size_t i = entries_.size(); i-- > 0;)
+    if (entries_[i].whole != 0 && std::ranges::binary_search(times, entries_[i].whole)) forget(i);
+}
+
 void Spool::add(std::string content, bool in_use) {
+  append(std::move(content), in_use, nullptr);
+}
+
+/// `whole`: what it is a part of, which is there as long as it is half replaced.
+void Spool::append(std::string content, bool in_use, const Entry* whole) {
   const std::uint64_t bytes = content.size();
   if (bytes > most_) {
     ++overflowed_;
@@ -135,16 +164,44 @@ void Spool::add(std::string content, bool in_use) {
     return;
   }
   make_room(bytes, in_use);
-  Entry entry{next_time(), bytes, std::move(content), 0};
-  if (directory_) {
-    if (const auto written = write(name_of(entry.time, suffix_), entry.content))
-      entry.content = {};
-    else
+  const std::uint64_t time = next_time();
+  entries_.push_back({time, whole == nullptr ? 0 : whole->time,
+                      whole == nullptr ? time : whole->came, bytes, std::move(content), 0});
+  held_ += bytes;
+  if (!directory_) return;
+  unwritten_bytes_ += bytes;
+  write_out(in_use);
+}
+
+/// Those that are in memory, oldest first, as far as the directory takes them. Of the rest, the oldest go
+/// where memory would be filled instead.
+void Spool::write_out(bool in_use) try {
+  if (unwritten_bytes_ == 0) return;
+  for (Entry& entry : entries_) {
+    if (entry.content.empty()) continue;
+    if (const auto written = write(name_of(entry), entry.content); !written) {
       notes_.add(fmt::format("the spool {} is not writable ({}): requests are kept in memory",
                              path_, written.error().message));
+      break;
+    }
+    entry.content = {};
+    unwritten_bytes_ -= entry.bytes;
   }
-  held_ += bytes;
-  entries_.push_back(std::move(entry));
+  for (std::size_t i = in_use ? 1 : 0; unwritten_bytes_ > most_in_memory && i < entries_.size();) {
+    if (entries_[i].content.empty()) {
+      ++i;
+      continue;
+    }
+    forget(i);
+    ++overflowed_;
+  }
+} catch (const std::bad_alloc&) {
+  return;  // they stay where they are, and are written later
+}
+
+std::string Spool::name_of(const Entry& entry) const {
+  const std::string whole = entry.whole == 0 ? "" : fmt::format("-{:0{}}", entry.whole, digits);
+  return fmt::format("{:0{}}{}{}", entry.time, digits, whole, suffix_);
 }
 
 /// Of several in a nanosecond, or after the clock was set back, the later one is the later one.
@@ -166,7 +223,7 @@ std::optional<std::string> Spool::first() {
   while (!entries_.empty()) {
     const Entry& entry = entries_.front();
     if (!entry.content.empty()) return entry.content;
-    const std::string name = name_of(entry.time, suffix_);
+    const std::string name = name_of(entry);
     if (auto content = read(name))
       return std::move(*content);
     else
@@ -179,8 +236,13 @@ std::optional<std::string> Spool::first() {
   return std::nullopt;
 }
 
+std::uint64_t Spool::oldest_ns() const {
+  const auto first = std::ranges::min_element(entries_, {}, &Entry::came);
+  return first == entries_.end() ? 0 : first->came;
+}
+
 std::size_t Spool::unwritten() const {
-  if (!directory_) return 0;
+  if (unwritten_bytes_ == 0) return 0;
   return static_cast<std::size_t>(std::count_if(
       entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.content.empty(); }));
 }
@@ -198,18 +260,43 @@ void Spool::defer_first() {
   if (entries_.size() < 2) return;
   Entry entry = std::move(entries_.front());
   entries_.pop_front();
-  const std::uint64_t time = next_time();
+  Entry renamed = entry;
+  renamed.time = next_time();
+  renamed.whole = 0;
   const int directory = directory_.get();
-  if (!entry.content.empty() || ::renameat(directory, name_of(entry.time, suffix_).c_str(),
-                                           directory, name_of(time, suffix_).c_str()) == 0)
-    entry.time = time;
+  if (!entry.content.empty() ||
+      ::renameat(directory, name_of(entry).c_str(), directory, name_of(renamed).c_str()) == 0)
+    entry = std::move(renamed);
   entries_.push_back(std::move(entry));
+}
+
+/// Its room is theirs.
+void Spool::replace_first(std::vector<std::string> parts) {
+  const std::uint64_t bytes = std::exchange(entries_.front().bytes, 0);
+  const bool is_unwritten = directory_ && !entries_.front().content.empty();
+  const Entry whole{entries_.front().time, 0, entries_.front().came, 0, {}, 0};
+  held_ -= bytes;
+  if (is_unwritten) unwritten_bytes_ -= bytes;
+  try {
+    for (std::string& part : parts) append(std::move(part), true, &whole);
+  } catch (const std::bad_alloc&) {
+    for (std::size_t i = entries_.size(); i-- > 1;)
+      if (entries_[i].whole == whole.time) forget(i);
+    entries_.front().bytes = bytes;
+    held_ += bytes;
+    if (is_unwritten) unwritten_bytes_ += bytes;
+    throw;
+  }
+  forget(0);
+  write_out(false);
 }
 
 void Spool::forget(std::size_t index) {
   const auto entry = entries_.begin() + static_cast<std::ptrdiff_t>(index);
   if (entry->content.empty())
-    ::unlinkat(directory_.get(), name_of(entry->time, suffix_).c_str(), 0);
+    ::unlinkat(directory_.get(), name_of(*entry).c_str(), 0);
+  else if (directory_)
+    unwritten_bytes_ -= entry->bytes;
   held_ -= entry->bytes;
   entries_.erase(entry);
 }

@@ -19,10 +19,15 @@ namespace vitrine::exporter {
 /// In a directory, a request is a file of its gzipped bytes, `<time, 19 digits>` and a suffix for
 /// what they are, whole and on disk or not there at all; only one process at a time has the directory (a lock on its file `lock`).
 /// What other files hold is not believed: only regular files of our user, whole gzip, in bounds.
+///
+/// A request that replaces a part of another one is `<time>-<time of that one>` and the suffix, and counts
+/// once that one is gone: whenever the process is killed, the spool holds the whole one or its parts.
 class Spool {
  public:
   static constexpr std::string_view otlp_files = names_of(Signal::profiles).spool_end;
   static constexpr std::string_view row_files = ".ndjson.gz";
+  /// Most of what a directory does not take that is kept in memory.
+  static constexpr std::uint64_t most_in_memory = 64U << 20;
 
   /// Takes up what an earlier process left in `directory` (made, 0700, when it is missing); empty: in
   /// memory. `bytes`: most that is kept. `suffix`: of the files, a constant. Errors: usage (others may write to it; it is in use),
@@ -34,15 +39,14 @@ class Spool {
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
   /// Of all requests.
   [[nodiscard]] std::uint64_t bytes() const { return held_; }
-  /// Unix time (ns) when the one that came first came, or was deferred; 0: there is none.
-  [[nodiscard]] std::uint64_t oldest_ns() const {
-    return entries_.empty() ? 0 : entries_.front().time;
-  }
+  /// Unix time (ns) when the one that came first came; 0: there is none. One that was deferred, or a part,
+  /// came when it was first there, as far as this process knows.
+  [[nodiscard]] std::uint64_t oldest_ns() const;
   /// Of those, the ones in memory though there is a directory.
   [[nodiscard]] std::size_t unwritten() const;
 
   /// Keeps `content` behind all others. Where there is no room the oldest go, but not the first while
-  /// it is `in_use`. What cannot be written is kept in memory, with a note.
+  /// it is `in_use`. What cannot be written is kept in memory, with a note, and written when it can be.
   void add(std::string content, bool in_use);
 
   /// The oldest request, which stays until it is removed. Files that are none are passed over, with a
@@ -51,6 +55,8 @@ class Spool {
   void remove_first();
   /// Puts the oldest one behind all others.
   void defer_first();
+  /// Puts `parts` behind all others, in place of the oldest one.
+  void replace_first(std::vector<std::string> parts);
   /// Counts a try of the oldest one: how many it has had in this process.
   unsigned count_try();
 
@@ -61,7 +67,9 @@ class Spool {
 
  private:
   struct Entry {
-    std::uint64_t time = 0;  ///< Unix time in ns when it came, made unique: its name
+    std::uint64_t time = 0;   ///< Unix time in ns when it came or was deferred, made unique
+    std::uint64_t whole = 0;  ///< time of the one that it is a part of; 0: none. Both are its name
+    std::uint64_t came = 0;
     std::uint64_t bytes = 0;
     std::string content;  ///< empty: in the file
     unsigned tries = 0;
@@ -70,7 +78,11 @@ class Spool {
   Spool(std::uint64_t bytes, std::string_view suffix) : suffix_(suffix), most_(bytes) {}
   Result<void> lock(const std::string& path);
   Result<void> list();
+  void remove_half_replaced();
+  void append(std::string content, bool in_use, const Entry* whole);
   void make_room(std::uint64_t bytes, bool in_use);
+  void write_out(bool in_use);
+  [[nodiscard]] std::string name_of(const Entry& entry) const;
   std::uint64_t next_time();
   Result<void> write(const std::string& name, const std::string& content) const;
   Result<std::string> read(const std::string& name) const;
@@ -79,6 +91,7 @@ class Spool {
   std::string path_;
   FileDescriptor directory_, lock_;
   std::uint64_t most_, held_ = 0;
+  std::uint64_t unwritten_bytes_ = 0;  ///< of those, in memory though there is a directory
   std::uint64_t overflowed_ = 0, skipped_ = 0;
   std::deque<Entry> entries_;
   std::uint64_t last_time_ = 0;

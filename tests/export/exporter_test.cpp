@@ -135,6 +135,15 @@ TEST_P(ExporterTo, APartialSuccessIsNeverSentAgain) {
   EXPECT_EQ(to->counters().retried, 0U);
 }
 
+TEST_P(ExporterTo, AResponseMayBeCompressedUnasked) {
+  Receiver collector = receiver({"packed:2:unknown tenant"});
+  const auto to = exporter(options(collector.url()));
+  to->send("a");
+  EXPECT_EQ(collector.next().headers["accept-encoding"], "identity");
+  EXPECT_THAT(notes_after(*to), ElementsAre(HasSubstr("rejected 2 profiles: unknown tenant")));
+  EXPECT_EQ(to->counters().rejected, 2U);
+}
+
 TEST_P(ExporterTo, WhatIsRefusedIsCountedAndMakesWay) {
   Receiver collector = receiver({"text:400:no dictionary", "401", "404", "500", "200"});
   const auto to = exporter(options(collector.url()));

@@ -5,6 +5,7 @@
 
 #include "export/certificate.hpp"
 #include "export/exporter.hpp"
+#include "export/judgement.hpp"
 #include "export/notes.hpp"
 #include "export/receiver.hpp"
 
@@ -197,6 +198,29 @@ TEST(Grpc, EachProtocolSaysThatThePortIsOfTheOther) {
     const std::string port = "OTLP/gRPC is 4317";
     EXPECT_THAT(test::notes_until(*to, port), HasSubstr(port)) << interpreter;
   }
+}
+
+/// libcurl 7.88 loses the status that comes after a GOAWAY.
+TEST(Grpc, AMessageIsOfWhatWasTaken) {
+  Response response;
+  response.protocol = Protocol::grpc;
+  response.status = 200;
+  response.type = "application/grpc";
+  for (const std::string& body :
+       {std::string(), std::string(4, '\0'), std::string("\0\0\0\0\x01", 5)}) {
+    response.body = body;
+    EXPECT_EQ(judge(response).verdict, Verdict::later) << body.size();
+  }
+  response.body = std::string("\0\0\0\0\x04\x0a\x02\x08\x03", 9);
+  EXPECT_EQ(judge(response).verdict, Verdict::taken);
+  EXPECT_EQ(judge(response).rejected, 3U);
+  response.body = std::string("\x01\0\0\0\x02??", 7);  // compressed
+  EXPECT_EQ(judge(response).verdict, Verdict::taken);
+  response.grpc_status = 14;
+  EXPECT_EQ(judge(response).verdict, Verdict::later);
+  response.grpc_status.reset();
+  response.type = "text/html";
+  EXPECT_EQ(judge(response).verdict, Verdict::later);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ function obey(told, response, size) {
   const kind = colon < 0 ? told : told.slice(0, colon);
   const rest = colon < 0 ? '' : told.slice(colon + 1);
   const second = rest.indexOf(':');
+  const message = () => partial(Number(rest.slice(0, second)), rest.slice(second + 1));
   const answer = (status, body = '', type = 'application/x-protobuf', more = {}) => {
     response.writeHead(status, {'Content-Type': type, 'Content-Length': Buffer.byteLength(body), ...more});
     response.end(body);
@@ -51,7 +52,8 @@ function obey(told, response, size) {
   else if (kind === 'huge') endless('HTTP/1.1 200 OK\r\n\r\n', Buffer.alloc(65536));
   else if (kind === 'garbage') answer(200, '<html>Welcome</html>', 'text/html');
   else if (kind === 'above') answer(size > Number(rest.slice(0, second)) ? Number(rest.slice(second + 1)) : 200);
-  else if (kind === 'partial') answer(200, partial(Number(rest.slice(0, second)), rest.slice(second + 1)));
+  else if (kind === 'partial') answer(200, message());
+  else if (kind === 'packed') answer(200, zlib.gzipSync(message()), 'application/x-protobuf', {'Content-Encoding': 'gzip'});
   else if (kind === 'text') answer(Number(rest.slice(0, second)), rest.slice(second + 1), 'text/plain');
   else if (told.includes('>')) {
     answer(Number(told.split('>')[0]), '', 'text/plain', {Location: told.slice(told.indexOf('>') + 1)});

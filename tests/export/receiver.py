@@ -12,6 +12,7 @@ Prints its port, then one line of JSON a request: {"answer", "path", "headers", 
   garbage        200 and a page                 header          endless headers
   NNN>URL        a redirection                  text:NNN:TEXT   a status and why
   above:BYTES:NNN  that status to a body of more than BYTES, before gzip; 200 to others
+  packed:N:TEXT  partial, gzipped though nobody asked for that
 receiver.js is the same on another stack.
 """
 import email.utils
@@ -106,6 +107,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif kind == "partial":
             rejected, _, message = rest.partition(":")
             self.answer(200, partial(int(rejected), message.encode()))
+        elif kind == "packed":
+            rejected, _, message = rest.partition(":")
+            self.answer(200, gzip.compress(partial(int(rejected), message.encode())), headers=[("Content-Encoding", "gzip")])
         elif kind == "text":
             status, _, message = rest.partition(":")
             self.answer(int(status), message.encode(), "text/plain")

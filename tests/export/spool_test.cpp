@@ -244,17 +244,127 @@ TEST(Spool, TheOrderOutlivesAClockThatIsSetBack) {
   EXPECT_THAT(all_of(spool), ElementsAre("from the future", "now"));
 }
 
+/// As a split at the exporter; killed in the middle of it.
+TEST(Spool, TheWholeOrItsPartsAreThere) {
+  Folder folder;
+  {
+    auto spool = Spool::open(folder.string(), plenty).value();
+    spool.add(packed("ab"), false);
+    spool.add(packed("c"), false);
+    spool.replace_first({packed("a"), packed("b")});
+    EXPECT_EQ(spool.size(), 3U);
+  }
+  const auto name = [&](std::size_t index) {
+    std::vector<std::string> names = files_in(folder);
+    std::sort(names.begin(), names.end());
+    return names.at(index);
+  };
+  const std::string whole = name(1).substr(20);
+  EXPECT_EQ(name(0).size(), whole.size());
+  ASSERT_EQ(name(1).size(), 20 + whole.size());
+  {  // they stay, and can be split again
+    auto spool = Spool::open(folder.string(), plenty).value();
+    spool.remove_first();
+    spool.replace_first({packed("a1"), packed("a2")});
+    spool.defer_first();
+  }
+  EXPECT_EQ(files_in(folder).size(), 3U);
+  // One of them was not written yet, and so the whole one is still there.
+  fs::copy(folder / name(0), folder / "another");
+  put(folder / name(0).substr(20), packed("a"));
+  auto spool = Spool::open(folder.string(), plenty).value();
+  EXPECT_THAT(all_of(spool), ElementsAre("a", "b"));
+  EXPECT_THAT(files_in(folder), ElementsAre("another"));
+}
+
+TEST(Spool, PartsTakeTheRoomOfTheWhole) {
+  Folder folder;
+  const std::string whole(1000, 'x'), half(500, 'x');
+  for (const std::string& directory : {std::string(), folder.string()}) {
+    auto spool = Spool::open(directory, 1500).value();
+    spool.add(whole, false);
+    spool.add(half, false);
+    spool.replace_first({half, half});
+    EXPECT_EQ(spool.overflowed(), 0U);
+    EXPECT_EQ(spool.size(), 3U);
+    EXPECT_EQ(spool.bytes(), 1500U);
+  }
+}
+
+TEST(Spool, WhatIsDeferredIsAsOldAsBefore) {
+  Folder folder;
+  auto spool = Spool::open(folder.string(), plenty).value();
+  spool.add(packed("ab"), false);
+  const std::uint64_t came = spool.oldest_ns();
+  EXPECT_GT(came, 0U);
+  spool.add(packed("c"), false);
+  spool.defer_first();
+  EXPECT_EQ(spool.oldest_ns(), came);
+  spool.remove_first();
+  spool.replace_first({packed("a"), packed("b")});
+  EXPECT_EQ(spool.oldest_ns(), came);
+  while (!spool.empty()) spool.remove_first();
+  EXPECT_EQ(spool.oldest_ns(), 0U);
+}
+
+/// No file can be longer than some bytes while there is one of these: as on a full disk.
+class FullDisk {
+ public:
+  FullDisk() {
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &before_), 0);
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit none{5, before_.rlim_max};  // bytes
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST(Spool, AFullDiskDoesNotFillTheMemoryInstead) {
+  Folder folder;
+  auto spool = Spool::open(folder.string(), 1U << 30).value();
+  spool.add(packed("on disk"), false);
+  const std::string large(16U << 20, 'x');
+  {
+    const FullDisk full;
+    for (int i = 0; i < 6; ++i) spool.add(large, true);
+  }
+  EXPECT_EQ(spool.unwritten(), 4U);
+  EXPECT_EQ(spool.overflowed(), 2U);
+  EXPECT_EQ(spool.size(), 5U);
+}
+
+TEST(Spool, WhatADiskDidNotTakeIsWrittenWhenItCanBe) {
+  Folder folder;
+  {
+    auto spool = Spool::open(folder.string(), plenty).value();
+    {
+      const FullDisk full;
+      for (const char* text : {"a", "b"}) spool.add(packed(text), false);
+    }
+    EXPECT_EQ(spool.unwritten(), 2U);
+    spool.add(packed("c"), false);
+    EXPECT_EQ(spool.unwritten(), 0U);
+  }
+  auto spool = Spool::open(folder.string(), plenty).value();
+  EXPECT_THAT(all_of(spool), ElementsAre("a", "b", "c"));
+}
+
 TEST(Spool, AFullDiskLosesNothing) {
   Folder folder;
   auto spool = Spool::open(folder.string(), plenty).value();
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit none{5, before.rlim_max};  // bytes
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
-  spool.add(packed("a"), false);
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
+  {
+    const FullDisk full;
+    spool.add(packed("a"), false);
+  }
   spool.add(packed("b"), false);
   EXPECT_THAT(spool.take_notes(), Contains(HasSubstr("kept in memory")));
   EXPECT_THAT(all_of(spool), ElementsAre("a", "b"));
