@@ -52,7 +52,6 @@ int main(int count, char** arguments) {
   if (count > 3) options.headers = {arguments[3]};
   options.first_retry = 50ms;
   options.last_retry = 200ms;
-  options.timeout = 1s;
   options.split = halves;
   auto exporter = vitrine::exporter::Exporter::open(options);
   if (!exporter) {

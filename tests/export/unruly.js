@@ -33,6 +33,9 @@ function partial(rejected, message) {
   return Buffer.concat([Buffer.from([0x0a, inner.length]), inner]);
 }
 
+// A timeout of the sender would be one more thing that it does not know of.
+const later = (what) => setTimeout(what, 300);
+
 const protobuf = {'Content-Type': 'application/x-protobuf'};
 const page = {'Content-Type': 'text/html'};
 const text = {'Content-Type': 'text/plain'};
@@ -65,7 +68,7 @@ const http = [
   [1, TAKEN, (r) => respond(r, 200, {...protobuf, 'Content-Encoding': 'gzip'}, zlib.gzipSync(Buffer.alloc(8 << 20)))],
   [1, TAKEN, (r) => raw(r, 'HTTP/1.1 200 OK\r\n\r\n', Buffer.alloc(65536))],
   [1, TAKEN, (r) => raw(r, 'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc')],
-  [1, TAKEN, (r) => { r.writeHead(200, protobuf); r.write('\x0a'); }],  // and nothing more
+  [1, TAKEN, (r) => { r.writeHead(200, protobuf); r.write('\x0a'); later(() => r.socket?.destroy()); }],
   [1, NOT, (r) => respond(r, 429, text, 'slow down')],
   [1, NOT, (r) => respond(r, 429, {'Retry-After': '1'})],
   [1, NOT, (r) => respond(r, 503, {'Retry-After': date(1)})],
@@ -82,11 +85,11 @@ const http = [
   [1, NOT, (r) => raw(r, '\x00\xffnonsense\r\n\r\n')],
   [1, NOT, (r) => raw(r, 'HTTP/1.1 100 Continue\r\n\r\n')],
   [1, NOT, (r) => respond(r, 307, {Location: '/moved'}), '/moved'],
-  [1, NOT, () => {}],  // until it is tired of waiting
+  [1, NOT, (r) => later(() => r.socket?.destroy())],
   [1, REFUSED, (r) => respond(r, 400, text, 'no dictionary')],
   [1, REFUSED, (r) => respond(r, 302, {Location: 'http://127.0.0.1:1/'})],
   [1, LOST, (r) => r.socket.destroy()],
-  [1, LOST, () => {}],
+  [1, LOST, (r) => later(() => r.socket?.destroy())],
   [1, LOST, () => process.kill(process.pid, 'SIGKILL')],
 ];
 
@@ -128,13 +131,13 @@ const grpc = [
   [2, NOT, (s) => { const session = s.session; session.goaway(0, Math.max(0, s.id - 2)); session.close(); s.close(7); }],
   [1, NOT, (s) => { const session = s.session; session.goaway(11, Math.max(0, s.id - 2)); session.destroy(); }],
   [1, NOT, (s) => s.session.destroy()],
-  [1, NOT, () => {}],
+  [1, NOT, (s) => later(() => s.session?.destroy())],
   [1, TAKEN, (s) => { const session = s.session; status(s, 0, {body: Buffer.alloc(0)}); session.close(); }],  // GOAWAY, and all is taken
   [1, REFUSED, (s) => status(s, 3, {message: 'no dictionary'})],
   [1, REFUSED, (s) => status(s, 12)],
   [1, LOST, reset(2)],
-  [1, LOST, () => {}],
-  [1, TAKEN, (s) => { s.respond({':status': 200, 'content-type': 'application/grpc'}); s.write(Buffer.alloc(5)); }],  // and no trailers
+  [1, LOST, (s) => later(() => s.session?.destroy())],
+  [1, TAKEN, (s) => { s.respond({':status': 200, 'content-type': 'application/grpc'}); s.write(Buffer.alloc(5)); later(() => s.session?.destroy()); }],
   [1, LOST, () => process.kill(process.pid, 'SIGKILL')],
 ];
 
