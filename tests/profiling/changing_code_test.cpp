@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <thread>
 
@@ -87,6 +88,12 @@ void take_precedence() {
   EXPECT_EQ(::setpriority(PRIO_PROCESS, 0, -20), 0);
 }
 
+/// Processes that come and go are no trouble.
+void expect_no_notes_of_processes(const Profiled& what) {
+  for (const std::string& note : what.notes)
+    EXPECT_THAT(note, testing::Not(testing::ContainsRegex("process [0-9]+")));
+}
+
 TEST(Storm, OfShortProgramsIsNamedInAProfileOfAllProcesses) {
   const auto storm = test::Child::spawn({STORM, "4"});
   take_precedence();
@@ -104,7 +111,9 @@ TEST(Storm, OfShortProgramsIsNamedInAProfileOfTheirParent) {
   options.pids = {storm.pid()};
   options.follow = true;
   options.frequency = 999;
-  expect_named(test::profile_while(options, [] { std::this_thread::sleep_for(3s); }), storm.pid());
+  const auto what = test::profile_while(options, [] { std::this_thread::sleep_for(3s); });
+  expect_named(what, storm.pid());
+  expect_no_notes_of_processes(what);
 }
 
 }  // namespace

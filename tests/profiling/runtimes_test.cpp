@@ -2,6 +2,7 @@
 // functions without symbols.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -106,6 +107,39 @@ TEST(Advice, OfJavaNamesWhatIsMissing) {
   const auto with_option = profiled({"java", option, source});
   EXPECT_TRUE(advises(with_option, "perf map"));
   EXPECT_FALSE(advises(with_option, option));
+}
+
+/// The name is all that Python is known by: this is another program, without a perf map, with one, and with one
+/// after it has been a shell.
+TEST(Advice, OfPythonIsForTheProgramThatItHasExecuted) {
+  const auto folder =
+      std::filesystem::path(testing::TempDir()) / fmt::format("vitrine-advice-{}", ::getpid());
+  const auto as_python = [&](const std::string& program, const std::string& place) {
+    std::filesystem::create_directories(folder / place);
+    std::string path = folder / place / "python3.12";
+    std::filesystem::copy_file(std::filesystem::canonical(program), path);
+    return path;
+  };
+  const std::string python = as_python(TRAMPOLINES, "python");
+  EXPECT_TRUE(advises(profiled({python}), "-X perf"));
+  EXPECT_FALSE(advises(profiled({python, "map"}), "-X perf"));
+
+  auto child = test::Child::spawn(
+      {as_python("/bin/sh", "shell"), "-c",
+       "echo ready; i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; exec " + python + " map"});
+  EXPECT_EQ(child.read_line(), "ready");
+  observe::ProfilingOptions options;
+  options.pids = {child.pid()};
+  options.frequency = 999;
+  const auto what = test::profile_while(options, [&] {
+    EXPECT_EQ(child.read_line(60s), "ready");
+    std::this_thread::sleep_for(1s);
+  });
+  std::error_code none;
+  std::filesystem::remove(fmt::format("/tmp/perf-{}.map", child.pid()), none);
+  std::filesystem::remove_all(folder, none);
+  EXPECT_GT(what.profile.samples.size(), 20U);
+  EXPECT_FALSE(advises(what, "-X perf"));
 }
 
 TEST(Stripped, FunctionsAreSeparateAndStubsAreNamed) {

@@ -19,7 +19,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds between_looks{50};
+/// Doubles while nothing comes: twenty looks a second took 0.1 % of a CPU. What fires meanwhile waits in
+/// the kernel's buffer, or is added up there.
+constexpr milliseconds between_looks{50}, longest_between_looks{200};
 constexpr milliseconds publish_interval{1000};
 constexpr milliseconds handing_over{20};     ///< until all CPUs see the time
 constexpr milliseconds longest_drain{1000};  ///< of all that end at a time
@@ -202,6 +204,7 @@ EventSenders AgentTraces::end(AgentTraces* next) {
 void AgentTraces::run() {
   auto next_publish = Clock::now();
   auto next_renew = Clock::now() + renew_interval;
+  milliseconds pause = between_looks;
   while (!stop_) try {
       bool more = false;
       for (const auto& running : running_) more = poll(*running) || more;
@@ -220,7 +223,12 @@ void AgentTraces::run() {
           if (!stop_ && !interrupted()) renew(*running);
         next_renew = now + renew_interval;
       }
-      if (!more) std::this_thread::sleep_for(between_looks);
+      if (more) {
+        pause = between_looks;
+        continue;
+      }
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, longest_between_looks);
     } catch (const std::bad_alloc&) {
       std::this_thread::sleep_for(between_looks);  // what could not be kept is left out
     }
