@@ -46,7 +46,18 @@ Result<void> check(const ProfilerOptions& options) {
 }
 
 /// Those used last are kept.
-constexpr std::uint32_t refused_subjects = 16 * 1024;
+constexpr std::uint32_t refused_subjects = 16 * 1024, refused_processes = 8 * 1024;
+
+/// Of label sets that records have carried, and of those whose content is hashed: as many as there is room for
+/// here, by what a set has at least. One that has dropped out is sent, or hashed, again.
+constexpr std::size_t bytes_of_sent_set = 256, bytes_of_hashed_set = 1024;
+constexpr std::size_t max_sent = 65536, max_hashed = 16384, min_noted = 4096;
+
+std::uint32_t noted_sets(const ProfilerOptions& options, std::size_t bytes_of_one,
+                         std::size_t most) {
+  return static_cast<std::uint32_t>(
+      std::clamp(options.kept_sets_bytes / bytes_of_one, min_noted, most));
+}
 
 /// How long renew_rows() may take to catch up with what has been sampled.
 constexpr std::chrono::seconds longest_renewal{1};
@@ -179,6 +190,21 @@ class LoadedProfiler final : public Profiler {
     if (subject != 0) bpf_map_update_elem(fd(program_->maps.unwanted), &subject, &refused, BPF_ANY);
   }
 
+  void refuse_process(const vitrine_stack_sample& sample) override {
+    const vitrine_event_header& event = sample.event;
+    const std::uint32_t selection = program_->bss->profile_config.selection;
+    const vitrine_refused_process refused{event.process_start_ns, event.image, sample.exec_id,
+                                          selection};
+    if (selection != 0)
+      bpf_map_update_elem(fd(program_->maps.refused_processes), &event.kernel_tgid, &refused,
+                          BPF_ANY);
+  }
+
+  void select_anew() override {
+    std::uint32_t& selection = program_->bss->profile_config.selection;
+    if (selection != 0) __atomic_store_n(&selection, selection + 1, __ATOMIC_RELEASE);
+  }
+
   void know(const vitrine_executable& program, const vitrine_go_file& file) override {
     if (bpf_map_update_elem(fd(program_->maps.go_files), &program, &file, BPF_ANY) == 0)
       program_->bss->profile_config.go_files = 1;
@@ -259,8 +285,11 @@ class LoadedProfiler final : public Profiler {
     program_->rodata->scratch_count = scratches;
     bpf_map__set_max_entries(maps.scratches, scratches);
     bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
+    bpf_map__set_max_entries(maps.sent, noted_sets(options_, bytes_of_sent_set, max_sent));
+    bpf_map__set_max_entries(maps.contents, noted_sets(options_, bytes_of_hashed_set, max_hashed));
     if (rows() != 0) bpf_map__set_max_entries(maps.rows, 2 * rows());
     if (options_.filter != 0) bpf_map__set_max_entries(maps.unwanted, refused_subjects);
+    if (options_.selects) bpf_map__set_max_entries(maps.refused_processes, refused_processes);
     bpf_program__set_autoload(program_->progs.reused, options_.unwinds != VITRINE_UNWINDS_NOT);
     bpf_program__set_autoload(program_->progs.switched, options_.off_cpu);
     bpf_program__set_autoload(program_->progs.cut, options_.off_cpu);
@@ -285,6 +314,7 @@ class LoadedProfiler final : public Profiler {
     config.unwinds = options_.unwinds;
     config.rows = rows();
     config.filter = options_.filter;
+    config.selection = options_.selects ? 1 : 0;
     const auto row_ns =
         static_cast<std::uint64_t>(std::max<std::int64_t>(options_.row_time.count(), 1));
     config.row_bits = static_cast<__u32>(std::bit_width(row_ns) - 1);

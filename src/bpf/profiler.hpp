@@ -42,6 +42,7 @@ struct ProfilerOptions {
   std::uint32_t rows = 0;
   /// What the reader's filter depends on (enum vitrine_filter), if it is to refuse() samples.
   std::uint32_t filter = 0;
+  bool selects = false;  ///< the reader is to refuse processes: refuse_process()
   /// Samples that are added up are no farther apart; made a power of two.
   std::chrono::nanoseconds row_time{std::chrono::milliseconds(68)};
 };
@@ -90,6 +91,12 @@ class Profiler : public ProcessTable {
   /// Samples with this `subject` (in their heads, not 0) are not handed over any more, until renew_rows(). Off-CPU
   /// each stretch that would begin one counts, however long.
   virtual void refuse(std::uint64_t subject) = 0;
+
+  /// Samples of the process that this is one of are not handed over any more, until it executes another program, or
+  /// select_anew(). Off-CPU they are counted as by refuse().
+  virtual void refuse_process(const vitrine_stack_sample& sample) = 0;
+  /// No process is refused any more.
+  virtual void select_anew() = 0;
 
   /// Samples no more. What was sampled before is still handed over by poll(), and after it, of
   /// every thread that is off its CPU since, a sample that is VITRINE_SAMPLE_UNFINISHED.

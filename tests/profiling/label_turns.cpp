@@ -1,12 +1,14 @@
 // Works, or waits, for two tenants in turn, each time with a label set made anew.
 //
-//   label_turns work|wait|new      prints "ready"; new: works, each time for another request
+//   label_turns work|wait|new|span      prints "ready"; new: works, each time for another request; span: in
+//                                       another span
 #include <time.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vitrine/labels.hpp>
@@ -33,6 +35,7 @@ int main(int argc, char** argv) {
   constexpr std::array<std::string_view, 2> tenants{"acme", "globex"};
   const bool waits = argc == 2 && std::string_view(argv[1]) == "wait";
   const bool is_new = argc == 2 && std::string_view(argv[1]) == "new";
+  const bool has_span = argc == 2 && std::string_view(argv[1]) == "span";
   static const vitrine::labels::Key request("request");
   std::puts("ready");
   std::fflush(stdout);
@@ -41,6 +44,15 @@ int main(int argc, char** argv) {
       const std::string number = std::to_string(::getpid()) + "-" + std::to_string(turn);
       const vitrine::labels::Scope scope(
           {{tenant, tenants[turn % 2]}, {route, "/pay"}, {request, number}});
+      work();
+      continue;
+    }
+    if (has_span) {
+      vitrine::labels::Trace trace({}, {});
+      trace.trace_id.bytes[0] = trace.span_id.bytes[0] = 1;
+      std::memcpy(&trace.trace_id.bytes[1], &turn, sizeof turn);
+      std::memcpy(&trace.span_id.bytes[1], &turn, 7);
+      const vitrine::labels::Scope scope(trace, {{tenant, tenants[turn % 2]}, {route, "/pay"}});
       work();
       continue;
     }

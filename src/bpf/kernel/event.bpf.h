@@ -8,6 +8,7 @@
 #include "bpf/kernel/task.bpf.h"
 
 #define RECORD_HEADER 28 /* abi/thread_context.hpp Record: ids and flags change with every span */
+#define RECORD_IDS 24    /* of trace and span, with which it begins */
 
 static __always_inline int was_sent(__u64 id) {
   const __u32* epoch = bpf_map_lookup_elem(&sent, &id);

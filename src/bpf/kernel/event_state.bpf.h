@@ -108,7 +108,7 @@ static __always_inline void count(__u32 counter, __u64 more) {
 #define ANCESTORS 4
 
 // Where the verifier trusts a task, it looks up each pointer that is loaded from it by name in all types of
-// the kernel: a third of a millisecond. So a program loads each pointer once, in find_process(), or
+// the kernel: a third of a millisecond. So a program loads each pointer once, in identify(), or
 // reads it as memory of the kernel (BPF_CORE_READ).
 
 struct process {
@@ -119,6 +119,7 @@ struct process {
   __u64 image;     /* vitrine_image_of; 0: as start_code */
   __u64 execution; /* of this process, with this program, and of no other */
   __u32 tgid;
+  __u32 exec_id;  /* raised by each exec; its threads have the same */
   __u32 flags;    /* enum vitrine_fire_flag */
   __u32 selected; /* it or its ancestor was configured, whatever they have executed since */
 };
@@ -190,15 +191,20 @@ static __always_inline void assume(struct process* process, const struct task_st
   if (process->target) process->flags = VITRINE_FIRE_ASSUMED;
 }
 
-/// `task`: the current one.
-static __always_inline void find_process(struct process* process, const struct task_struct* task) {
+/// Which process it is, and what it executes. `task`: the current one.
+static __always_inline void identify(struct process* process, const struct task_struct* task) {
   process->tgid = task->tgid;
   process->flags = 0;
   process->target = 0;
   process->selected = 0;
   process->born = task->group_leader->start_boottime;
   set_image(process, task);
-  process->execution = process->born ^ (__u64)process->tgid << 40 ^ task->self_exec_id << 56;
+  process->exec_id = task->self_exec_id;
+  process->execution = process->born ^ (__u64)process->tgid << 40 ^ (__u64)process->exec_id << 56;
+}
+
+/// Of a process that is identified: what is known of it.
+static __always_inline void find_target(struct process* process, const struct task_struct* task) {
   const struct vitrine_target* target = given_target(&process->tgid, process->born);
   if (target) process->selected = 1;
   if (target && is_of(target, process->image)) {
@@ -208,6 +214,12 @@ static __always_inline void find_process(struct process* process, const struct t
   process->flags = VITRINE_FIRE_UNKNOWN;
   if (!target) inherit(process, task);
   if (!process->target) assume(process, task);
+}
+
+/// `task`: the current one.
+static __always_inline void find_process(struct process* process, const struct task_struct* task) {
+  identify(process, task);
+  find_target(process, task);
 }
 
 /// Whether the reader does not know yet that this process is unknown.

@@ -24,11 +24,12 @@ enum vitrine_unwinds {
   VITRINE_UNWINDS_AND_COPIES, /* each sample, to compare */
 };
 
-/* What a filter of samples depends on, beside the process, its labels, trace and span. */
+/* What a filter of samples depends on, beside the process and its labels. */
 enum vitrine_filter {
   VITRINE_FILTER_BY_LABELS = 1, /* there is a filter */
   VITRINE_FILTER_BY_THREAD = 2, /* its number and its name */
   VITRINE_FILTER_BY_CPU = 4,
+  VITRINE_FILTER_BY_SPAN = 8, /* trace and span */
 };
 
 struct vitrine_profile_config {
@@ -45,7 +46,24 @@ struct vitrine_profile_config {
   __u32 row_bits;   /* of the length of a cell's time, in ns */
   __u32 generation; /* of rows: those of one are the first half, those of the next the second */
   __u32 filter;     /* enum vitrine_filter; 0: there is none */
+  __u32 selection;  /* raised to ask for the samples of every process again; 0: none is refused */
 };
+
+/* A process that the reader has refused, while it executes what it executed then: by its number. Its samples
+ * are counted, and that is all. */
+struct vitrine_refused_process {
+  __u64 start_ns;  /* vitrine_event_header.process_start_ns */
+  __u64 image;     /* of the same */
+  __u32 exec_id;   /* vitrine_stack_sample.exec_id */
+  __u32 selection; /* vitrine_profile_config.selection then */
+};
+
+/* Whether it is the process that `now` describes. */
+static inline __attribute__((always_inline)) int vitrine_is_refused(
+    const struct vitrine_refused_process* refused, const struct vitrine_refused_process* now) {
+  return refused->selection == now->selection && refused->start_ns == now->start_ns &&
+         refused->image == now->image && refused->exec_id == now->exec_id;
+}
 
 /* A Go program, by its file. Its runtime calls the vdso on the thread's own stack (g0's). The stack of
  * the goroutine, to which the call belongs, is where a pointer in the runtime's structures has it: these
@@ -95,7 +113,7 @@ struct vitrine_stack_sample {
   __u32 stack_gaps; /* bit n: the page n after that of `stack_start` */
   __u32 left_gaps;  /* bit n: the page n after that of `left_start` */
   __u32 frames;     /* that were found: more than `frame_bytes` has, if it is a ring */
-  __u32 reserved;
+  __u32 exec_id;    /* raised by each exec of the process */
 };
 
 /* ---- What is kept in the kernel meanwhile ---- */
@@ -123,6 +141,6 @@ enum vitrine_profile_counter {
   VITRINE_PROFILE_FAULTS,       /* pieces of labels that were not resident */
   VITRINE_PROFILE_SHORT_BLOCKS, /* off-CPU stretches shorter than min_block_ns */
   VITRINE_PROFILE_WAITING_FULL, /* no room for a thread that is off its CPU */
-  VITRINE_PROFILE_UNWANTED,     /* of the samples: their subjects are among those not wanted */
+  VITRINE_PROFILE_UNWANTED,     /* of the samples: of a process or subject that is refused */
   VITRINE_PROFILE_COUNTERS,
 };

@@ -15,6 +15,7 @@
 #include "observe/events/event_labels.hpp"
 #include "observe/process/watch.hpp"
 #include "observe/profile/samples.hpp"
+#include "sandbox/file_opener.hpp"
 #include "sandbox/seats.hpp"
 
 namespace vitrine::observe {
@@ -51,10 +52,10 @@ constexpr std::uint64_t second_ns = 1'000'000'000;
 /// Of the buffer of samples, for each thread that may be waiting.
 constexpr std::size_t bytes_of_waiting = 2048;
 
-/// Always on, samples of CPUs come at a known rate: there is room for two seconds, each sample with a copy
+/// Always on, samples of CPUs come at a known rate: there is room for a second, each sample with a copy
 /// of its stack. How often threads leave their CPUs is not known.
 std::size_t usual_buffer(const ProfilingOptions& options) {
-  constexpr std::size_t least = 4U << 20, seconds = 2;
+  constexpr std::size_t least = 2U << 20, seconds = 1;
   if (!options.always_on || options.off_cpu) return usual_buffer_bytes;
   const std::size_t cpus = std::max(1U, std::thread::hardware_concurrency());
   const std::size_t bytes = seconds * cpus * options.frequency * options.stack_bytes;
@@ -91,6 +92,7 @@ std::uint32_t filter_of(const profile::Filter& filter) {
   std::uint32_t about = VITRINE_FILTER_BY_LABELS;
   if (filter.has_key("tid") || filter.has_key("thread")) about |= VITRINE_FILTER_BY_THREAD;
   if (filter.has_key("cpu")) about |= VITRINE_FILTER_BY_CPU;
+  if (filter.has_key("trace_id") || filter.has_key("span_id")) about |= VITRINE_FILTER_BY_SPAN;
   return about;
 }
 
@@ -176,6 +178,8 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
 
 Result<void> LiveProfiling::begin() {
   TRY(check());
+  // While this process is small; without it, each worker begins with as much memory as there is by then.
+  if (options_.always_on) static_cast<void>(sandbox::FileOpener::of_this_process().start());
   // Before anything is looked at, so that what happens meanwhile is not missed.
   watch_.emplace(processes_, static_cast<ProcessWatch::Listener&>(*this), options_.follow);
   watch_->set_longest_pause(longest_pause);
@@ -233,6 +237,7 @@ Result<void> LiveProfiling::open_profiler() {
   options.rows = rows;
   options.row_time = options_.time_resolution;
   if (options_.only != nullptr) options.filter = filter_of(*options_.only);
+  options.selects = !options_.selection.is_all() && !options_.verify_unwind;
   if (options_.verify_unwind) options.unwinds = VITRINE_UNWINDS_AND_COPIES;
   // Not less where stacks are unwound in the kernel: until it has the rules, it copies them.
   options.ring_bytes = buffer_bytes_;
@@ -440,6 +445,7 @@ std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time)
   const std::uint64_t until_ns = std::max(began_ns, std::min(now_ns(CLOCK_MONOTONIC), end_ns_));
   if (options_.off_cpu) take_unfinished(until_ns);
   renew_rows();
+  profiler_->select_anew();  // before what processes declare is read
   // Beside many busy processes each look waits for a CPU.
   const auto began = Clock::now();
   const bool is_hurried = options_.hurry != nullptr && options_.hurry->load();

@@ -47,8 +47,8 @@ struct UnwindCounts {
   std::uint64_t miscounted = 0;
 };
 
-/// Of ProfilingOptions::only: samples that were taken, and those of them that it does not hold for, which are not in
-/// the profile.
+/// Samples that were taken, and those of them that are not in the profile: ProfilingOptions::only does not hold for them,
+/// or their processes are not selected.
 struct FilterCounts {
   std::uint64_t taken = 0;
   std::uint64_t refused_in_kernel = 0;
@@ -56,13 +56,17 @@ struct FilterCounts {
 };
 
 /// Which processes are profiled, by lists of globs and `!GLOB`s (is_listed): a process must be in each
-/// of them. Others are sampled and passed over.
+/// of them. Of another, one sample an interval is looked at, and the kernel refuses the rest.
 struct ProcessSelection {
   std::vector<std::string> cgroups;  ///< paths, as /proc/PID/cgroup has them
   std::vector<std::string>
       containers;  ///< ids of 64 hexadecimal digits; empty for one that is in none
   std::vector<std::string> services;  ///< service.name, by its process context or environment
   std::vector<std::string> programs;  ///< file names of executables
+
+  [[nodiscard]] bool is_all() const {
+    return cgroups.empty() && containers.empty() && services.empty() && programs.empty();
+  }
 };
 
 struct ProfilingOptions {
@@ -71,8 +75,8 @@ struct ProfilingOptions {
   bool all = false;                  ///< every process of the machine
   ProcessSelection selection;        ///< of those
   /// Null: all samples. Not by `process`, which may be known later than a sample is taken. Samples that it does not
-  /// hold for are refused in the kernel, once one of their process, label set, trace and span has come in
-  /// (and thread or CPU, if it has these keys).
+  /// hold for are refused in the kernel, once one of their process and labels has come in (and thread, CPU, trace and
+  /// span, if it has these keys).
   std::shared_ptr<const profile::Filter> only;
   bool follow = false;      ///< processes that the pids or the command fork, too
   unsigned frequency = 99;  ///< on-CPU samples a second a CPU
@@ -90,7 +94,8 @@ struct ProfilingOptions {
   /// two. Nothing: usual_buffer_bytes, or, always on, what samples on CPUs need.
   std::optional<std::size_t> buffer_bytes;
   /// Always on: take() comes about as often, for ever. Names are looked up once meanwhile, and memory is
-  /// let go again. Nothing: the profile ends.
+  /// let go again. The thread that calls open() lives as long as that: the processes that read files end with it.
+  /// Nothing: the profile ends.
   std::optional<std::chrono::milliseconds> always_on;
   /// False: locations stay without names, which saves reading the files of the processes.
   bool symbols = true;

@@ -128,6 +128,7 @@ bool SampledPrograms::look(SampledProgram& program) {
   program.proc_dir = std::move(*dir);
   const int proc_dir = program.proc_dir.get();
   learn_facts(program);
+  program.learnt = true;
   program.facts.environment = read_environment(proc_dir, !program.facts.pod.empty());
   if (auto root = target::open_at(proc_dir, "root", O_PATH | O_DIRECTORY)) {
     program.root = std::make_shared<const target::FileDescriptor>(std::move(*root));
@@ -242,15 +243,21 @@ void SampledPrograms::missed(ProgramHistory& its) {
   if (!its.empty()) its.front()->stale = true;
 }
 
+void SampledPrograms::learn(SampledProgram& program) {
+  program.learnt = true;
+  if (program.proc_dir && !program.gone &&
+      target::program_image(program.proc_dir.get()) == program.image)
+    learn_facts(program);
+}
+
 bool SampledPrograms::tidy(ProgramHistory& its, bool learns) {
   if (its.empty()) return false;
   SampledProgram& program = *its.front();
   const bool sampled = program.sampled;
+  program.learnt = false;
   if (sampled && !program.looked_at && learns) look(program);
   if (is_over(program)) return true;
-  if (learns && sampled && program.proc_dir && !program.gone &&
-      target::program_image(program.proc_dir.get()) == program.image)
-    learn_facts(program);
+  if (learns && sampled) learn(program);
   return false;
 }
 

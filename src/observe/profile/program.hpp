@@ -41,6 +41,7 @@ struct SampledProgram {
 
   // Of SampledPrograms:
   bool looked_at = false;
+  bool learnt = false;  ///< what it declares of itself was read since the last tidy(), or by it
   std::chrono::steady_clock::time_point read_at{};
   std::chrono::milliseconds budget{};  ///< until an unknown address makes us look again
   bool stale = false;                  ///< it may have mapped something that was not reported
@@ -84,8 +85,9 @@ class SampledPrograms {
 
   // Between profiles:
 
-  /// `learns`: learns anew what the process declares of itself. Returns whether it has ended, though no
-  /// event reported it, or not in time.
+  /// Learns anew what the process declares of itself.
+  static void learn(SampledProgram& program);
+  /// `learns`: does that. Returns whether it has ended, though no event reported it, or not in time.
   bool tidy(ProgramHistory& its, bool learns);
   /// Forgets files that no process maps any more.
   void forget_unused() { reader_.forget_unused(); }

@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "base/limits.hpp"
-#include "base/text.hpp"
+#include "observe/profile/selection.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -51,14 +51,6 @@ bool is_kernel_thread(const bpf::StackSample& sample) {
   return sample.registers.empty();
 }
 
-bool has_process(const ProcessSelection& selection, const ProcessFacts& facts) {
-  const std::string_view program =
-      facts.executable.empty() ? std::string_view(facts.command) : file_name(facts.executable);
-  return is_listed(selection.programs, program) && is_listed(selection.cgroups, facts.cgroup) &&
-         is_listed(selection.containers, facts.container) &&
-         is_listed(selection.services, service_name(facts));
-}
-
 /// All entries of a profile's registry are of this type.
 SampledProcess& sampled(ObservedProcess& process) {
   return static_cast<SampledProcess&>(process);
@@ -103,8 +95,15 @@ std::optional<profile::Sample> ProfileSamples::sample_of(const bpf::StackSample&
   SampledProcess& its = sampled(*process);
   const SampledPrograms::Program program =
       programs_.of(header, !is_kernel_thread(sample), its.programs, its.has_pid());
-  const CodeHistory::Code code = programs_.code_of(*program, header.time_ns);
   its.kernel_tgid = header.kernel_tgid;
+  const Selected selected = selected_by(options_.selection, *program, &SampledPrograms::learn);
+  if (selected != Selected::yes) {
+    ++refused_;
+    row.is_refused = true;
+    if (selected == Selected::no) profiler_.refuse_process(sample.head);
+    return std::nullopt;
+  }
+  const CodeHistory::Code code = programs_.code_of(*program, header.time_ns);
   row.program = program;
   row.version = code->version;
   stacks_.take(sample, *program, code, events_until_ns_);
@@ -115,7 +114,6 @@ std::optional<profile::Sample> ProfileSamples::sample_of(const bpf::StackSample&
       unwind(*program, then, sample);
     return std::nullopt;
   };
-  if (!has_process(options_.selection, program->facts)) return pass_over();
   profile::Sample made;
   made.measure = is_off_cpu(sample) ? profile::Measure::off_cpu : profile::Measure::on_cpu;
   made.tid = static_cast<std::uint32_t>(header.tid);

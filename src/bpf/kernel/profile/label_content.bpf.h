@@ -3,12 +3,12 @@
 // an equal one for each request has equal samples. Included by rows.bpf.h.
 #pragma once
 
-/// By set, a hash of its content. A set that has been sent is not read again.
+/// By set, hashes of its content. A set that has been sent is not read again.
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 16384);
   __type(key, __u64); /* own_set_id ^ definition */
-  __type(value, __u64);
+  __type(value, struct set_content);
 } contents SEC(".maps");
 
 /// The bytes at an address in the block.
@@ -26,12 +26,32 @@ static __always_inline void hash_of_block(struct scratch* s, __u64 address, __u6
     vitrine_hash_word(&s->row.content, *last & ((1ULL << (length & 7) * 8) - 1));
 }
 
+#define TRACE_ID_KEY 0x64695f6563617274ULL /* "trace_id" */
+#define SPAN_ID_KEY 0x64695f6e617073ULL    /* "span_id" */
+
+/// vitrine's writer has the ids of trace and span as labels, too.
+static __always_inline int is_id_entry(struct scratch* s, const struct label_entry* entry) {
+  const __u64 length = entry->key_length;
+  if (length != 8 && length != 7) return 0;
+  const __u64 offset = (entry->key & s->row.address_mask) - s->row.block.address;
+  if (offset > s->row.block.bytes || length > s->row.block.bytes - offset) return 0;
+  const __u64* key = sample_at(&s->room.out, s->row.block.at + offset);
+  if (!key) return 0;
+  return length == 8 ? *key == TRACE_ID_KEY : *key << 8 == SPAN_ID_KEY << 8;
+}
+
+/// Of the entries that are ids, or of the others: s->row.hashes_ids.
 static long hash_entry(__u32 index, void* context) {
   struct scratch* s = *(struct scratch**)context;
   const struct label_entry* entry =
       sample_at(&s->room.out, s->row.entries + index * sizeof(struct label_entry));
   if (!entry) return 1;
   const int is_set = entry->key && entry->value;
+  const __u32 is_id = is_set && is_id_entry(s, entry);
+  if (is_id != s->row.hashes_ids) {
+    s->row.other_entries = 1;
+    return 0;
+  }
   vitrine_hash_word(&s->row.content, is_set);
   if (!is_set) return 0;
   hash_of_block(s, entry->key, entry->key_length);
@@ -39,6 +59,7 @@ static long hash_entry(__u32 index, void* context) {
   return s->row.content_unclear ? 1 : 0;
 }
 
+/// But the ids of trace and span, where s->row.hashes_ids is not set; else these.
 static __always_inline void hash_labels(struct scratch* s) {
   const struct serial_head* head = sample_at(&s->room.out, s->row.block.at);
   if (!head) return;
@@ -49,15 +70,27 @@ static __always_inline void hash_labels(struct scratch* s) {
   if (s->row.content_unclear) return;
   vitrine_hash_word(&s->row.content, count);
   s->row.entries = s->row.block.at + offset;
+  s->row.other_entries = 0;
   bpf_loop(count, hash_entry, &s, 0);
 }
 
-/// A thread record in the block.
+/// A thread record in the block, without its ids.
 static __always_inline void hash_record(struct scratch* s, __u64 address) {
   const __u64 offset = (address & s->row.address_mask) - s->row.block.address;
   const __u16* attributes = sample_at(&s->room.out, s->row.block.at + offset + RECORD_HEADER - 2);
   s->row.content_unclear = !attributes || offset + RECORD_HEADER > s->row.block.bytes;
-  if (!s->row.content_unclear) hash_of_block(s, address, RECORD_HEADER + *attributes);
+  if (!s->row.content_unclear)
+    hash_of_block(s, address + RECORD_IDS, RECORD_HEADER - RECORD_IDS + *attributes);
+}
+
+/// The ids of that record.
+static __always_inline void hash_ids(struct scratch* s, __u64 address) {
+  const __u64 offset = (address & s->row.address_mask) - s->row.block.address;
+  const __u64* ids = sample_at(&s->room.out, s->row.block.at + offset);
+  if (!ids) return;
+  vitrine_hash_word(&s->row.content, ids[0]);
+  vitrine_hash_word(&s->row.content, ids[1]);
+  vitrine_hash_word(&s->row.content, ids[2]);
 }
 
 /// Whether what is kept of a set is a block.
@@ -70,15 +103,18 @@ static __always_inline int is_block(const struct vitrine_fire_set* set) {
          set->kept_bytes == sizeof *chunk + ((chunk->got + 7) & ~7U);
 }
 
-/// A hash of the content of the label set at s->row.set_at; its id, where that is not known. A record may be
-/// in the block of a set before.
-static __noinline __u64 content_of(struct scratch* s) {
+// Hashes of the content of the label set at s->row.set_at, into s->row.set; its id, where that is not known. Two
+// functions, one after the other, as what each has on its stack is not to be beside what the other has.
+
+/// A record may be in the block of a set before. Returns whether its ids are still to be hashed: add_ids().
+static __noinline int find_content(struct scratch* s) {
+  s->row.set.whole = s->row.set.without_span = 0;
   const struct vitrine_fire_set* set = sample_at(&s->room.out, s->row.set_at);
   if (!set || !set->id) return 0;
   // Definitions are few: their bits are in no other id's way.
-  const __u64 key = set->id ^ (__u64)set->definition << 1;
-  const int has_block = is_block(set);
-  if (has_block) {
+  s->row.set_key = set->id ^ (__u64)set->definition << 1;
+  s->row.has_block = is_block(set);
+  if (s->row.has_block) {
     const struct vitrine_chunk* chunk = (const struct vitrine_chunk*)(set + 1);
     s->row.block.at = s->row.set_at + sizeof *set + sizeof *chunk;
     s->row.block.address = chunk->address;
@@ -89,16 +125,37 @@ static __noinline __u64 content_of(struct scratch* s) {
   const int in_block = !set->kept_bytes && !set->fresh_bytes && s->row.block.at && offset &&
                        offset < s->row.block.bytes;
   // A set does not change. Off the CPU its block comes every time: it is hashed once.
-  const __u64* known = bpf_map_lookup_elem(&contents, &key);
-  if (known) return *known;
-  if (!has_block && !in_block) return key;
+  const struct set_content* known = bpf_map_lookup_elem(&contents, &s->row.set_key);
+  if (known) {
+    s->row.set = *known;
+    return 0;
+  }
+  s->row.set.whole = s->row.set.without_span = s->row.set_key;
+  if (!s->row.has_block && !in_block) return 0;
   vitrine_hash_begin(&s->row.content, &config.hash_key);
-  if (has_block)
+  s->row.hashes_ids = 0;
+  if (s->row.has_block)
     hash_labels(s);
   else
     hash_record(s, slot);
-  if (s->row.content_unclear) return key;
-  const __u64 content = vitrine_hash_end(&s->row.content, 0, 1) | 1;
-  bpf_map_update_elem(&contents, &key, &content, BPF_ANY);
-  return content;
+  return !s->row.content_unclear;
+}
+
+/// After find_content().
+static __noinline int add_ids(struct scratch* s) {
+  const struct vitrine_fire_set* set = sample_at(&s->room.out, s->row.set_at);
+  if (!set) return 0;
+  s->row.set.without_span = vitrine_hash_end(&s->row.content, 0, 1) | 1;
+  s->row.hashes_ids = 1;
+  if (!s->row.has_block)
+    hash_ids(s, set->slot);
+  else if (s->row.other_entries)
+    hash_labels(s);
+  if (s->row.content_unclear) {
+    s->row.set.without_span = s->row.set_key;
+    return 0;
+  }
+  s->row.set.whole = vitrine_hash_end(&s->row.content, 0, 2) | 1;
+  bpf_map_update_elem(&contents, &s->row.set_key, &s->row.set, BPF_ANY);
+  return 0;
 }

@@ -13,6 +13,12 @@ struct block_copy {
   __u64 bytes;
 };
 
+/// Hashes of what a label set has.
+struct set_content {
+  __u64 whole;
+  __u64 without_span; /* without the ids of trace and span */
+};
+
 struct row_state {
   struct vitrine_row_key key; /* first 0: the sample is not added up */
   __u64 address_mask;         /* of its process */
@@ -24,10 +30,16 @@ struct row_state {
   __u32 generation;           /* of rows, when it was looked for */
   __u32 unclear;              /* of the sample, while it is hashed */
   struct vitrine_hash_state hash;
-  __u64 set_at; /* the next label set in the sample */
-  __u64 at;     /* the words in the sample that are hashed */
+  struct vitrine_hash_state subject_hash; /* where there is a filter */
+  struct set_content set;                 /* the label set that is looked at */
+  __u64 set_key;                          /* its key in `contents` */
+  __u32 has_block;                        /* it is one */
+  __u64 set_at;                           /* the next label set in the sample */
+  __u64 at;                               /* the words in the sample that are hashed */
   struct block_copy block;
   __u64 entries; /* of the block's labels, in the sample */
   struct vitrine_hash_state content;
   __u64 content_unclear;
+  __u32 hashes_ids;    /* of the block's labels: those of trace and span, and no others */
+  __u32 other_entries; /* there are others than are hashed */
 };

@@ -54,15 +54,35 @@ static __always_inline void hash_of_sample(struct scratch* s, __u64 at, __u64 wo
 
 #include "bpf/kernel/profile/label_content.bpf.h"
 
+/// Of the label set at s->row.set_at what a filter depends on, into s->row.subject_hash.
+static __noinline int hash_set_of_subject(struct scratch* s) {
+  const struct vitrine_fire_set* set = sample_at(&s->room.out, s->row.set_at);
+  if (!set) return 0;
+  struct vitrine_hash_state* subject = &s->row.subject_hash;
+  const __u32 has_span = profile_config.filter & VITRINE_FILTER_BY_SPAN;
+  vitrine_hash_word(subject, has_span ? s->row.set.whole : s->row.set.without_span);
+  vitrine_hash_word(subject, set->definition | (__u64)set->state << 32);
+  if (!set->fresh_bytes) return 0;
+  const __u64* words = (const __u64*)(set + 1);
+  if (has_span) {
+    vitrine_hash_word(subject, words[2]);
+    vitrine_hash_word(subject, words[3]);
+    vitrine_hash_word(subject, words[4]);
+  }
+  vitrine_hash_word(subject, words[5]);
+  return 0;
+}
+
 /// The content of a label set, not its place; and of what comes every time the bytes.
 static long hash_set_of_sample(__u32 index, void* context) {
   struct scratch* s = *(struct scratch**)context;
-  const __u64 content = content_of(s);
+  if (find_content(s)) add_ids(s);
+  if (profile_config.filter) hash_set_of_subject(s);
   const struct vitrine_fire_set* set = sample_at(&s->room.out, s->row.set_at);
   if (!set) return 1;
   const __u32 fresh = set->fresh_bytes, kept = set->kept_bytes;
   const __u64 state = set->state, has_slot = set->slot != 0;
-  vitrine_hash_word(&s->row.hash, content);
+  vitrine_hash_word(&s->row.hash, s->row.set.whole);
   vitrine_hash_word(&s->row.hash, set->definition | state << 32 | has_slot << 40);
   if (fresh) {  // a chunk with a record's header
     const __u64* words = (const __u64*)(set + 1);
@@ -97,6 +117,7 @@ VERIFIED_ALONE int hash_sets(struct scratch* s, __u64 execution, __u32 is_of_ker
   vitrine_hash_word(hash, event->image);
   vitrine_hash_word(hash, event->process_start_ns);
   vitrine_hash_word(hash, (__u64)event->kernel_tgid << 32 | event->sets);
+  if (profile_config.filter) s->row.subject_hash = *hash;
   s->row.set_at = sizeof *head;
   s->row.block.at = 0;
   s->row.unclear = 0;
@@ -112,8 +133,7 @@ VERIFIED_ALONE int hash_facts(struct scratch* s) {
   const __u32 filter = profile_config.filter;
   struct vitrine_hash_state* hash = &s->row.hash;
   if (filter) {
-    struct vitrine_hash_state* subject = &s->row.content;
-    *subject = *hash;
+    struct vitrine_hash_state* subject = &s->row.subject_hash;
     // What a filter sees may be another in the next interval, as a process declares more of itself.
     vitrine_hash_word(subject, profile_config.generation);
     if (filter & VITRINE_FILTER_BY_CPU) vitrine_hash_word(subject, event->cpu);

@@ -28,6 +28,15 @@ struct {
   __type(value, struct vitrine_go_file);
 } go_files SEC(".maps");
 
+/// Processes that the reader does not want, by number (docs/essays/rows.md). Of one that has dropped out, the next
+/// sample is sent.
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct vitrine_refused_process);
+} refused_processes SEC(".maps");
+
 #ifdef UNWINDS
 #include "bpf/kernel/profile/row_state.bpf.h"
 #include "bpf/kernel/profile/unwind_state.bpf.h"
@@ -97,14 +106,34 @@ static __always_inline int is_over(__u64 now) {
   return profile_config.end_ns && now >= profile_config.end_ns;
 }
 
-/// Whether samples of this thread are asked for; fills in its process.
+/// Of a process that is identified.
+static __always_inline int is_refused(const struct process* process) {
+  const __u32 selection = *(volatile __u32*)&profile_config.selection;
+  if (!selection) return 0;
+  const struct vitrine_refused_process* refused =
+      bpf_map_lookup_elem(&refused_processes, &process->tgid);
+  const struct vitrine_refused_process now = {.start_ns = process->born,
+                                              .image = process->image,
+                                              .exec_id = process->exec_id,
+                                              .selection = selection};
+  return refused && vitrine_is_refused(refused, &now);
+}
+
+/// Whether samples of this thread are asked for; fills in its process. Those of a process that is refused are
+/// counted.
 static __always_inline int is_wanted(struct taking* taking) {
   const struct task_struct* task = taking->task;
   const __u32 tgid = task->tgid;
   if (task->pid == 0) return 0;
   const int only_given = !profile_config.every_process && !profile_config.follow;
   if (only_given && !given_target(&tgid, task->group_leader->start_boottime)) return 0;
-  find_process(&taking->process, taking->task);
+  identify(&taking->process, taking->task);
+  if (is_refused(&taking->process)) {
+    count(VITRINE_PROFILE_SAMPLES, 1);
+    count(VITRINE_PROFILE_UNWANTED, 1);
+    return 0;
+  }
+  find_target(&taking->process, taking->task);
   return profile_config.every_process || taking->process.selected;
 }
 
@@ -283,7 +312,7 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->stack_gaps = 0;
   head->left_gaps = 0;
   head->frames = 0;
-  head->reserved = 0;
+  head->exec_id = taking->process.exec_id;
   const struct vitrine_target* target = taking->process.target;
   if (target && has_user_code(taking))
     head->event.sets = append_sets(room, target, taking->process.execution);
