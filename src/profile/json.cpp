@@ -239,21 +239,30 @@ struct FlatLines {
   static std::string summary(const Profile&) { return {}; }
 };
 
-/// Texts made of the entries of a table, each once.
+/// Texts made of the entries of a table: each once, as long as they are not too many bytes together.
 class EntryTexts {
+  static constexpr std::size_t max_bytes = 4U << 20;
+
  public:
   explicit EntryTexts(std::size_t entries) : texts_(entries) {}
 
   template <class Make>
   const std::string& of(Index index, Make make) {
     std::string& text = index < texts_.size() ? texts_[index] : nothing_;
-    if (text.empty()) text = make();
+    if (!text.empty()) return text;
+    if (bytes_ > max_bytes) {
+      for (std::string& other : texts_) other = {};
+      bytes_ = 0;
+    }
+    text = make();
+    bytes_ += text.size();
     return text;
   }
 
  private:
   std::vector<std::string> texts_;
   std::string nothing_;
+  std::size_t bytes_ = 0;
 };
 
 /// Calls `add` with each sample's line, in their order.
@@ -280,11 +289,17 @@ void for_each_line(const Profile& profile, Add add_line) {
   }
 }
 
+/// Made twice, as a text that grows takes up to three times the memory: most of what a profile that is always on has at
+/// its end.
 template <class Lines>
 std::string encoded(const Profile& profile) {
+  const std::string summary = Lines::summary(profile);
+  std::size_t bytes = summary.size();
+  for_each_line<Lines>(profile, [&](const std::string& line) { bytes += line.size(); });
   std::string out;
+  out.reserve(bytes);
   for_each_line<Lines>(profile, [&](const std::string& line) { out += line; });
-  return out + Lines::summary(profile);
+  return out += summary;
 }
 
 }  // namespace

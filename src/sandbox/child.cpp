@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <linux/capability.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -177,6 +178,11 @@ class Abandoned {
 
 }  // namespace
 
+pid_t fork_sibling() {
+  const unsigned long flags = CLONE_PARENT | SIGCHLD;
+  return static_cast<pid_t>(::syscall(SYS_clone, flags, nullptr, nullptr, nullptr, nullptr));
+}
+
 Result<Child> Child::start(Kind kind, const std::function<void()>& life) {
   Abandoned::all().reap();
   sigset_t all, before;
@@ -190,9 +196,13 @@ Result<Child> Child::start(Kind kind, const std::function<void()>& life) {
   const int error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return fail(ErrorCode::failed, fmt::format("cannot fork: {}", std::strerror(error)));
+  return adopt(pid);
+}
+
+Child Child::adopt(pid_t pid) {
   own_children.add(pid);
   ++alive_children;
-  return Child(pid, FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
+  return {pid, FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
 }
 
 Child::Child(Child&& other) noexcept

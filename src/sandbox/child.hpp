@@ -66,6 +66,10 @@ class PassedDescriptor {
   alignas(cmsghdr) char bytes_[CMSG_SPACE(sizeof(int))] = {};
 };
 
+/// As fork(), in a process that has one thread and was forked itself: what it starts is not its own child but its
+/// parent's.
+pid_t fork_sibling();
+
 enum class Kind : std::uint8_t {
   forked,  ///< by fork(): it may use memory and locks as its parent does
   /// By clone(), without libc's knowledge: it may call what is async-signal-safe. Its end raises no
@@ -84,6 +88,9 @@ class Child {
   /// Runs `life` in a child, which ends with it. No handler of a signal runs in it before
   /// reset_inherited(). Errors: failed.
   static Result<Child> start(Kind kind, const std::function<void()>& life);
+
+  /// A child of this process that another process of it has started: fork_sibling().
+  static Child adopt(pid_t pid);
 
   Child() = default;
   Child(Child&& other) noexcept;

@@ -31,6 +31,7 @@
 #include "base/limits.hpp"
 #include "base/pack.hpp"
 #include "base/per_thread.hpp"
+#include "sandbox/confinement.hpp"
 #include "sandbox/seats.hpp"
 
 namespace vitrine::sandbox {
@@ -186,6 +187,10 @@ class Opener {
   [[noreturn]] void run() {
     for (;;) {
       auto message = channel_.receive(message_bytes, for_ever());
+      if (message && message->kind == MessageKind::fork) {
+        fork(*message);
+        continue;
+      }
       if (!message || message->kind != MessageKind::request) ::_exit(0);
       const auto request = pack::unpack<RequestMessage>(message->bytes);
       if (!request) ::_exit(1);
@@ -196,6 +201,19 @@ class Opener {
  private:
   static Channel::Clock::time_point for_ever() {
     return Channel::Clock::now() + std::chrono::hours(24 * 365);
+  }
+
+  void fork(const Message& message) {
+    ForkedLife life = nullptr;
+    if (message.bytes.size() < sizeof life) ::_exit(1);
+    std::memcpy(&life, message.bytes.data(), sizeof life);
+    pid_t pid = fork_sibling();
+    if (pid == 0) {
+      life(message.descriptor.get(), ::getppid(), std::span(message.bytes).subspan(sizeof life));
+      ::_exit(0);
+    }
+    if (pid < 0) pid = -errno;
+    send(MessageKind::response, std::as_bytes(std::span(&pid, 1)), -1);
   }
 
   void respond(const RequestMessage& message, FileDescriptor descriptor) {
@@ -384,10 +402,44 @@ Result<void> FileOpener::begin() {
   FileDescriptor own_end(pair[0]);
   const FileDescriptor its(pair[1]);
   const pid_t parent = ::getpid();
+  if (forks_) static_cast<void>(worker_filter());  // which must be before the fork
   const SeatReservation seat(false);
   child_ = TRY(Child::start(Kind::forked, [&] { serve_files(its.get(), parent); }));
   channel_.emplace(std::move(own_end));
   return {};
+}
+
+Result<void> FileOpener::start() {
+  const std::lock_guard lock(mutex_);
+  if (forks_ && is_there()) return {};
+  forks_ = true;
+  child_.end();
+  return begin();
+}
+
+Result<Child> FileOpener::fork(ForkedLife life, std::span<const std::byte> settings, int socket) {
+  constexpr std::chrono::seconds longest_fork(1);
+  const auto failed = [](const char* why) { return fail(ErrorCode::failed, why); };
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !forks_ || !is_there()) return failed("there is no process that forks");
+  std::vector<std::byte> bytes(sizeof life);
+  std::memcpy(bytes.data(), &life, sizeof life);
+  bytes.insert(bytes.end(), settings.begin(), settings.end());
+  const auto end = Clock::now() + longest_fork;
+  pid_t pid = -1;
+  broken_ = true;
+  const auto sent = channel_->send(MessageKind::fork, bytes, end, socket);
+  const auto response = sent ? channel_->receive(message_bytes, end) : tl::unexpected(sent.error());
+  if (response && response->kind == MessageKind::response && response->bytes.size() == sizeof pid) {
+    std::memcpy(&pid, response->bytes.data(), sizeof pid);
+    broken_ = false;
+  }
+  if (broken_) {  // what it may have forked ends, as nobody has the other end of its socket
+    channel_.reset();
+    child_.abandon();
+  }
+  if (pid <= 0) return failed("the process that forks does not");
+  return Child::adopt(pid);
 }
 
 /// Errors: interrupted (it has ended), limit (it is stuck).

@@ -8,6 +8,10 @@
 // A descriptor of a FUSE file is of no use either, as closing it asks the server: of those we get a
 // copy in memory. One of NFS and its like can be read, by processes that can be killed.
 //
+// It also forks workers, where it is started for that: a child shares the memory of the process that forks it until one
+// of both writes to it, and then each has a page of its own. The opener never has much, and hardly writes; a process
+// that has grown since makes each of its children as large as it was itself.
+//
 // What is assumed: file systems on disks of this machine and in its memory respond; so does
 // overlayfs, whose layers are taken to be on those. Of a mount that is not in the list of vitrine's
 // namespace, such as that of a container, the process finds out what it is.
@@ -20,6 +24,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -46,6 +51,10 @@ struct OpenRequest {
   uid_t owner = 0;
 };
 
+/// What a child runs that the opener forks: with its end of a socket, as the child of `parent`. It is one program with
+/// its caller: a function has one address.
+using ForkedLife = void (*)(int socket, pid_t parent, std::span<const std::byte> settings);
+
 /// Opens it without more ado: this process waits for whatever serves it.
 Result<OpenedFile> open_at_once(const OpenRequest& request);
 
@@ -61,6 +70,13 @@ class FileOpener {
   /// One for all threads, which wait for each other. The process is the child of the thread that asked
   /// first, and ends with that; then another one is started.
   static FileOpener& of_this_process();
+
+  /// Starts it now, where it has not been: it forks children from now on, which have as little memory as this process has
+  /// now. They end with the thread that calls this. Errors: failed.
+  Result<void> start();
+
+  /// A child of this process that the opener has forked. Errors: failed (also where it was not start()ed, or is busy).
+  Result<Child> fork(ForkedLife life, std::span<const std::byte> settings, int socket);
 
   FileOpener() = default;
   FileOpener(const FileOpener&) = delete;
@@ -84,6 +100,7 @@ class FileOpener {
   std::mutex mutex_;  // of all below
   std::optional<Channel> channel_;
   Child child_;
+  bool forks_ = false;
   bool broken_ = false;                        ///< it is stuck, or has ended
   std::map<Place, Clock::time_point> silent_;  ///< since when
 };

@@ -22,6 +22,7 @@
 #include "base/per_thread.hpp"
 #include "sandbox/child.hpp"
 #include "sandbox/confinement.hpp"
+#include "sandbox/file_opener.hpp"
 
 namespace vitrine::sandbox {
 namespace {
@@ -82,6 +83,52 @@ void serve(int socket, pid_t parent, const char* name, const Limits& limits,
   ::_exit(0);
 }
 
+namespace {
+
+/// A request begins with the task's address.
+class Tasks final : public Service {
+ public:
+  std::vector<std::byte> respond(std::span<const std::byte> request, FileDescriptor file) override {
+    detail::Erased task = nullptr;
+    std::memcpy(&task, request.data(), sizeof task);
+    return task(request.subspan(sizeof task), std::move(file));
+  }
+};
+
+/// Of a worker that the file opener forks.
+struct WorkerSettings {
+  char name[16] = {};
+  std::uint64_t memory = 0, data = 0;
+  std::int64_t time_ms = 0;
+};
+
+void serve_tasks(int socket, pid_t parent, std::span<const std::byte> bytes) {
+  WorkerSettings settings;
+  if (bytes.size() != sizeof settings) return;
+  std::memcpy(&settings, bytes.data(), sizeof settings);
+  Limits limits;
+  limits.memory = settings.memory;
+  limits.data = settings.data;
+  limits.time = std::chrono::milliseconds(settings.time_ms);
+  serve(socket, parent, settings.name, limits, make_tasks);
+}
+
+Result<Child> fork_by_opener(const char* name, const Limits& limits, int socket) {
+  WorkerSettings settings;
+  std::strncpy(settings.name, name, sizeof settings.name - 1);
+  settings.memory = limits.memory;
+  settings.data = limits.data;
+  settings.time_ms = limits.time.count();
+  return FileOpener::of_this_process().fork(serve_tasks, std::as_bytes(std::span(&settings, 1)),
+                                            socket);
+}
+
+}  // namespace
+
+std::unique_ptr<Service> make_tasks() {
+  return std::make_unique<Tasks>();
+}
+
 Result<Worker> Worker::start(const char* name, const Limits& wanted,
                              const std::function<std::unique_ptr<Service>()>& make) {
   int pair[2];
@@ -93,6 +140,10 @@ Result<Worker> Worker::start(const char* name, const Limits& wanted,
   Limits limits = wanted;
   if (limits.data == 0) limits.data = share_of_memory(default_share);
   const SeatReservation seat(true);
+  const auto* const is_tasks = make.target<std::unique_ptr<Service> (*)()>();
+  if (is_tasks != nullptr && *is_tasks == make_tasks)
+    if (auto forked = fork_by_opener(name, limits, its.get()))
+      return Worker(Channel(std::move(own_end)), std::move(*forked), limits);
   auto process = TRY(sandbox::Child::start(sandbox::Kind::forked,
                                            [&] { serve(its.get(), parent, name, limits, make); }));
   return Worker(Channel(std::move(own_end)), std::move(process), limits);
@@ -205,20 +256,6 @@ std::uint64_t Worker::memory() const {
 
 namespace {
 
-/// Does what it is asked to: a request begins with the task's address.
-class Tasks final : public Service {
- public:
-  std::vector<std::byte> respond(std::span<const std::byte> request, FileDescriptor file) override {
-    detail::Erased task = nullptr;
-    std::memcpy(&task, request.data(), sizeof task);
-    return task(request.subspan(sizeof task), std::move(file));
-  }
-};
-
-}  // namespace
-
-namespace {
-
 /// A worker that starts later has more of what this process has in memory by then: it may be idle for some
 /// time.
 struct ParserOfThread : Parser {
@@ -247,7 +284,7 @@ Result<void> Parser::require_worker() {
   if (worker_ && !is_held_ && !worker_->claim()) worker_.reset();
   static std::atomic<std::uint64_t> numbers{0};
   while (!worker_) {
-    worker_ = TRY(Worker::start(name_, limits_, [] { return std::make_unique<Tasks>(); }));
+    worker_ = TRY(Worker::start(name_, limits_, make_tasks));
     started_at_ = std::chrono::steady_clock::now();
     number_ = ++numbers;
     responses_ = 0;

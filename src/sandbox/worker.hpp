@@ -52,6 +52,10 @@ class Service {
 using Open = std::function<FileDescriptor(std::uint32_t root, const std::string& path)>;
 inline constexpr std::uint32_t any_root = ~std::uint32_t{0};
 
+/// Does what it is asked to: the service of Parser. A worker of it is forked by the file opener where that does
+/// (FileOpener::start).
+std::unique_ptr<Service> make_tasks();
+
 /// Ends with its Worker.
 class Worker {
  public:

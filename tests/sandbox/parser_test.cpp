@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <ctime>
@@ -18,6 +19,7 @@
 #include <thread>
 
 #include "sandbox/confinement.hpp"
+#include "sandbox/file_opener.hpp"
 #include "sandbox/worker.hpp"
 
 namespace vitrine::sandbox {
@@ -128,8 +130,24 @@ Result<std::string> first_line(const std::string& path, FileDescriptor) {
   return std::string(text, static_cast<std::size_t>(n));
 }
 
-class Workers : public testing::Test {
+/// But the file opener.
+std::vector<pid_t> workers_of(pid_t pid) {
+  std::vector<pid_t> found = children_of(pid);
+  std::erase(found, FileOpener::of_this_process().pid());
+  return found;
+}
+
+enum class ForkedBy { itself, opener };
+
+void start_opener(ForkedBy by) {
+  if (by == ForkedBy::opener) {
+    ASSERT_TRUE(FileOpener::of_this_process().start());
+  }
+}
+
+class Workers : public testing::TestWithParam<ForkedBy> {
  protected:
+  void SetUp() override { start_opener(GetParam()); }
   void expect_unharmed() {
     const auto answer = parser_.ask<&echo>("still there", -1);
     ASSERT_TRUE(answer) << answer.error().message;
@@ -138,19 +156,19 @@ class Workers : public testing::Test {
   Parser parser_{{64U << 20, std::chrono::seconds(30)}};
 };
 
-TEST_F(Workers, AnswerOneAfterTheOther) {
-  EXPECT_TRUE(children_of(::getpid()).empty());  // nothing before the first question
+TEST_P(Workers, AnswerOneAfterTheOther) {
+  EXPECT_TRUE(workers_of(::getpid()).empty());  // nothing before the first question
   expect_unharmed();
-  const auto first = children_of(::getpid());
+  const auto first = workers_of(::getpid());
   ASSERT_EQ(first.size(), 1U);
   const FileDescriptor file(::open("/proc/self/exe", O_RDONLY));
   EXPECT_EQ(parser_.ask<&echo>("asked", file.get()).value(), "asked with a file");
   EXPECT_EQ(parser_.ask<&refuse>("it is broken", -1).error(),
             (Error{ErrorCode::malformed, "it is broken", "a remedy"}));
-  EXPECT_EQ(children_of(::getpid()), first);
+  EXPECT_EQ(workers_of(::getpid()), first);
 }
 
-TEST_F(Workers, ThatCrashAreReplaced) {
+TEST_P(Workers, ThatCrashAreReplaced) {
   const auto answer = parser_.ask<&crash>("", -1);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().message, "its parser crashed (Segmentation fault)");
@@ -159,7 +177,7 @@ TEST_F(Workers, ThatCrashAreReplaced) {
   expect_unharmed();
 }
 
-TEST_F(Workers, ThatTakeTooLongAreReplaced) {
+TEST_P(Workers, ThatTakeTooLongAreReplaced) {
   parser_.set_limits({64U << 20, std::chrono::milliseconds(500)});
   for (const auto& answer : {parser_.ask<&stall>("", -1), parser_.ask<&sleep_for_ever>("", -1)}) {
     ASSERT_FALSE(answer);
@@ -171,7 +189,7 @@ TEST_F(Workers, ThatTakeTooLongAreReplaced) {
 }
 
 // Nine processes share one CPU: 300 ms of work take about 2.7 s.
-TEST_F(Workers, AreNotStoppedBecauseTheMachineIsBusy) {
+TEST_P(Workers, AreNotStoppedBecauseTheMachineIsBusy) {
   cpu_set_t before, one;
   ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
   int first = 0;
@@ -200,14 +218,14 @@ TEST_F(Workers, AreNotStoppedBecauseTheMachineIsBusy) {
   EXPECT_EQ(*answer, "done");
 }
 
-TEST_F(Workers, ThatNeedTooMuchMemoryAreReplaced) {
+TEST_P(Workers, ThatNeedTooMuchMemoryAreReplaced) {
   const auto answer = parser_.ask<&eat>("", -1);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().message, "its parser was stopped: it needed more than 64 MiB");
   expect_unharmed();
 }
 
-TEST_F(Workers, ThatLieAreReplaced) {
+TEST_P(Workers, ThatLieAreReplaced) {
   for (const auto& answer : {parser_.ask<&say_more_than_it_may>("", -1),
                              parser_.ask<&say_what_makes_no_sense>("", -1)}) {
     ASSERT_FALSE(answer);
@@ -218,24 +236,24 @@ TEST_F(Workers, ThatLieAreReplaced) {
 }
 
 // One that was killed while nobody asked it anything is not the next file's fault.
-TEST_F(Workers, ThatEndUnaskedAreReplaced) {
+TEST_P(Workers, ThatEndUnaskedAreReplaced) {
   expect_unharmed();
-  const auto first = children_of(::getpid());
+  const auto first = workers_of(::getpid());
   ASSERT_EQ(first.size(), 1U);
   ::kill(first[0], SIGKILL);
   siginfo_t info;
   ::waitid(P_PID, static_cast<id_t>(first[0]), &info, WEXITED | WNOWAIT);
   expect_unharmed();
-  EXPECT_NE(children_of(::getpid()), first);
+  EXPECT_NE(workers_of(::getpid()), first);
 }
 
-TEST_F(Workers, MayDoNothingButAnswer) {
+TEST_P(Workers, MayDoNothingButAnswer) {
   const auto got = parser_.ask<&try_everything>("", -1);
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_EQ(*got, std::vector<std::string>());
 }
 
-TEST_F(Workers, GetTheFilesThatTheyAreGiven) {
+TEST_P(Workers, GetTheFilesThatTheyAreGiven) {
   std::vector<std::string> asked;
   const Open open = [&](std::uint32_t root, const std::string& path) {
     asked.push_back(std::to_string(root) + path);
@@ -248,9 +266,9 @@ TEST_F(Workers, GetTheFilesThatTheyAreGiven) {
   EXPECT_FALSE(ask_for_file(0, "/proc/version"));  // we are no worker
 }
 
-TEST_F(Workers, HoldNoRights) {
+TEST_P(Workers, HoldNoRights) {
   expect_unharmed();
-  const auto worker = children_of(::getpid());
+  const auto worker = workers_of(::getpid());
   ASSERT_EQ(worker.size(), 1U);
   const std::string status = status_of(worker[0]);
   for (const char* line :
@@ -269,15 +287,16 @@ bool ends(pid_t pid) {
   return false;
 }
 
-TEST_F(Workers, EndWithWhoAskedThem) {
+TEST_P(Workers, EndWithWhoAskedThem) {
   for (const bool busy : {false, true}) {
     int pipe[2];
     ASSERT_EQ(::pipe(pipe), 0);
     const pid_t parent = ::fork();
     if (parent == 0) {
+      start_opener(GetParam());
       Parser parser{{64U << 20, std::chrono::seconds(300)}};
       if (!parser.ask<&echo>("", -1)) ::_exit(1);
-      const pid_t worker = children_of(::getpid()).at(0);
+      const pid_t worker = workers_of(::getpid()).at(0);
       if (::write(pipe[1], &worker, sizeof worker) != sizeof worker) ::_exit(1);
       if (busy) static_cast<void>(parser.ask<&stall>("", -1));
       for (;;) ::pause();
@@ -293,14 +312,42 @@ TEST_F(Workers, EndWithWhoAskedThem) {
   }
 }
 
-TEST_F(Workers, LeaveNothingBehind) {
+TEST_P(Workers, LeaveNothingBehind) {
   {
     Parser parser;
     ASSERT_TRUE(parser.ask<&echo>("", -1));
-    EXPECT_EQ(children_of(::getpid()).size(), 1U);
+    EXPECT_EQ(workers_of(::getpid()).size(), 1U);
   }
-  EXPECT_TRUE(children_of(::getpid()).empty());
-  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_TRUE(workers_of(::getpid()).empty());
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), GetParam() == ForkedBy::opener ? 0 : -1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Forked, Workers, testing::Values(ForkedBy::itself, ForkedBy::opener),
+                         [](const auto& which) {
+                           return which.param == ForkedBy::itself ? "byItself" : "byTheOpener";
+                         });
+
+std::uint64_t private_memory(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/smaps_rollup");
+  std::uint64_t kilobytes = 0;
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("Private_Dirty:")) kilobytes = std::stoull(line.substr(14));
+  return kilobytes << 10;
+}
+
+// What a process writes to after it has forked a child is the child's alone.
+TEST(WorkersOfTheOpener, HaveNothingOfWhatAProcessHasGrownBySince) {
+  ASSERT_TRUE(FileOpener::of_this_process().start());
+  constexpr std::size_t grown = 64U << 20;
+  std::vector<char> memory(grown, 'x');
+  Parser parser;
+  ASSERT_TRUE(parser.ask<&echo>("", -1));
+  const auto workers = workers_of(::getpid());
+  ASSERT_EQ(workers.size(), 1U);
+  std::ranges::fill(memory, 'y');
+  ASSERT_TRUE(parser.ask<&echo>("", -1));
+  EXPECT_LT(private_memory(workers[0]), grown / 4);
+  EXPECT_GT(private_memory(::getpid()), grown / 2);
 }
 
 }  // namespace
