@@ -434,7 +434,7 @@ Result<Child> FileOpener::fork(ForkedLife life, std::span<const std::byte> setti
     std::memcpy(&pid, response->bytes.data(), sizeof pid);
     broken_ = false;
   }
-  if (broken_) {  // what it may have forked ends, as nobody has the other end of its socket
+  if (broken_) {  // what it may have forked ends, as the other end of its socket is closed
     channel_.reset();
     child_.abandon();
   }
