@@ -18,7 +18,7 @@
 #include "elf/notes.hpp"
 #include "sandbox/worker.hpp"
 #include "symbol/demangle.hpp"
-#include "symbol/file_names.hpp"
+#include "symbol/dwarf_info.hpp"
 #include "symbol/function_symbols.hpp"
 #include "symbol/go_functions.hpp"
 #include "symbol/signature.hpp"

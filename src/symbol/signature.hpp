@@ -2,7 +2,7 @@
 #pragma once
 
 #include "elf/file.hpp"
-#include "symbol/file_names.hpp"
+#include "symbol/dwarf_info.hpp"
 #include "symbol/functions.hpp"
 
 namespace vitrine::symbol {

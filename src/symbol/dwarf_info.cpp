@@ -1,0 +1,503 @@
+#include "symbol/dwarf_info.hpp"
+
+#include <dwarf.h>
+#include <elf.h>
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gelf.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <initializer_list>
+#include <optional>
+
+#include "base/limits.hpp"
+#include "sandbox/worker.hpp"
+
+namespace vitrine::symbol {
+namespace {
+
+/// Of units, until the file's pages are let go.
+constexpr std::uint64_t max_read = 1U << 20;
+
+/// In place of libdw's own, which prints that on stderr.
+void __attribute__((noreturn)) end_out_of_memory() {
+  ::_exit(sandbox::out_of_memory);
+}
+
+}  // namespace
+
+std::size_t allocated() {
+  const struct mallinfo2 now = ::mallinfo2();
+  return now.uordblks + now.hblkhd;
+}
+
+Result<std::unique_ptr<DwarfInfo>> DwarfInfo::open(int descriptor, const elf::File& elf,
+                                                   std::uint64_t kept) {
+  if (elf.find(".debug_info") == nullptr && elf.find(".zdebug_info") == nullptr)
+    return fail(ErrorCode::not_found, "it has no debug information");
+  const auto malformed = [](const char* why) {
+    return fail(ErrorCode::malformed, fmt::format("its debug information cannot be read: {}", why));
+  };
+  auto session = begin(descriptor);
+  if (!session) return malformed(session.error().message.c_str());
+  return std::unique_ptr<DwarfInfo>(new DwarfInfo(descriptor, std::move(*session), elf, kept));
+}
+
+DwarfInfo::ElfInMemory::ElfInMemory(int descriptor) {
+  elf_version(EV_CURRENT);
+  struct stat status {};
+  if (::fstat(descriptor, &status) == 0 && status.st_size > 0) {
+    const auto bytes = static_cast<std::size_t>(status.st_size);
+    void* const mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (mapped != MAP_FAILED) mapped_ = {static_cast<std::byte*>(mapped), bytes};
+  }
+  elf_.reset(mapped_.empty() ? elf_begin(descriptor, ELF_C_READ, nullptr)
+                             : elf_memory(reinterpret_cast<char*>(mapped_.data()), mapped_.size()));
+  if (elf_ != nullptr && !mapped_.empty()) find_headers();
+}
+
+/// elf_compress() writes to the headers of sections where they are.
+void DwarfInfo::ElfInMemory::find_headers() {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  GElf_Ehdr header{};
+  std::size_t sections = 0;
+  if (gelf_getehdr(elf_.get(), &header) == nullptr || elf_getshdrnum(elf_.get(), &sections) != 0 ||
+      header.e_shoff >= mapped_.size())
+    return;
+  const std::size_t bytes =
+      std::min(mapped_.size() - header.e_shoff, sections * sizeof(Elf64_Shdr));
+  headers_begin_ = header.e_shoff / page * page;
+  headers_end_ = (header.e_shoff + bytes + page - 1) / page * page;
+  ::mprotect(mapped_.data() + headers_begin_, headers_end_ - headers_begin_,
+             PROT_READ | PROT_WRITE);
+}
+
+DwarfInfo::ElfInMemory::~ElfInMemory() {
+  elf_.reset();
+  if (!mapped_.empty()) ::munmap(mapped_.data(), mapped_.size());
+}
+
+void DwarfInfo::ElfInMemory::let_go_of_pages() const {
+  if (mapped_.empty()) return;
+  ::madvise(mapped_.data(), headers_begin_, MADV_DONTNEED);
+  if (headers_end_ < mapped_.size())
+    ::madvise(mapped_.data() + headers_end_, mapped_.size() - headers_end_, MADV_DONTNEED);
+}
+
+Result<std::unique_ptr<DwarfInfo::Session>> DwarfInfo::begin(int descriptor) {
+  auto session = std::make_unique<Session>(descriptor);
+  if (session->elf.get() == nullptr) return fail(ErrorCode::malformed, elf_errmsg(-1));
+  session->dwarf.reset(dwarf_begin_elf(session->elf.get(), DWARF_C_READ, nullptr));
+  if (session->dwarf == nullptr) return fail(ErrorCode::malformed, dwarf_errmsg(-1));
+  dwarf_new_oom_handler(session->dwarf.get(), end_out_of_memory);
+  take_shared(*session);
+  return session;
+}
+
+DwarfInfo::DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf::File& headers,
+                     std::uint64_t kept)
+    : descriptor_(descriptor), session_(std::move(session)), kept_(kept) {
+  for (const elf::Section& section : headers.sections)
+    if ((section.flags & SHF_EXECINSTR) != 0 && (section.flags & SHF_ALLOC) != 0)
+      code_.push_back({section.address, section.address + section.size});
+  std::sort(code_.begin(), code_.end(), [](Code a, Code b) { return a.start < b.start; });
+  add_units();
+  add_from_aranges();
+  ranges_.build();
+  let_go_of_pages();
+}
+
+/// libdw looks for the file by its build id alone when it does not know where this one lies.
+void DwarfInfo::take_shared(Session& session) {
+  const char* name = nullptr;
+  const void* id = nullptr;
+  const ssize_t id_bytes = dwelf_dwarf_gnu_debugaltlink(session.dwarf.get(), &name, &id);
+  if (id_bytes <= 0 || name == nullptr || *name == '\0') return;
+  session.shared_file = FileDescriptor(::open(name, O_RDONLY | O_CLOEXEC));
+  if (!session.shared_file) return;
+  session.shared_elf.emplace(session.shared_file.get());
+  session.shared.reset(dwarf_begin_elf(session.shared_elf->get(), DWARF_C_READ, nullptr));
+  if (session.shared == nullptr) return;
+  const void* its_id = nullptr;
+  const ssize_t its_bytes = dwelf_elf_gnu_build_id(session.shared_elf->get(), &its_id);
+  if (its_bytes == id_bytes && std::memcmp(its_id, id, static_cast<std::size_t>(id_bytes)) == 0)
+    dwarf_setalt(session.dwarf.get(), session.shared.get());
+}
+
+/// The units are the same.
+void DwarfInfo::begin_anew() {
+  std::vector<Dwarf_Off> offsets;
+  for (Dwarf_Die& top : tops_) offsets.push_back(dwarf_dieoffset(&top));
+  units_.clear();
+  size_ = allocated_ = 0;
+  session_.reset();
+  if (auto fresh = begin(descriptor_)) session_ = std::move(*fresh);
+  for (std::size_t i = 0; i < tops_.size(); ++i)
+    if (session_ == nullptr ||
+        dwarf_offdie(session_->dwarf.get(), offsets[i], &tops_[i]) == nullptr)
+      tops_[i] = {};
+}
+
+void DwarfInfo::let_go_of_pages() {
+  read_ = 0;
+  if (session_ == nullptr) return;
+  session_->elf.let_go_of_pages();
+  if (session_->shared_elf) session_->shared_elf->let_go_of_pages();
+}
+
+/// Code that the linker left out still has its description, at an address like 0 where nothing is:
+/// that must not hide what really lies behind it. Code that many units have and the linker kept
+/// once is described by each of them: the first is as good as any.
+void DwarfInfo::add(Address start, Address end, std::uint32_t unit) {
+  const auto after = std::upper_bound(code_.begin(), code_.end(), start,
+                                      [](Address a, Code code) { return a < code.start; });
+  if (after != code_.begin() && start < (after - 1)->end && ranges_.size() < limits::dwarf_ranges)
+    ranges_.add(start, end, unit, ~unit);
+}
+
+void DwarfInfo::add_units() {
+  Dwarf_CU *unit = nullptr, *next = nullptr;
+  std::uint8_t kind = 0;
+  Dwarf_Die top = {};
+  while (tops_.size() < limits::dwarf_units &&
+         dwarf_get_units(session_->dwarf.get(), unit, &next, nullptr, &kind, &top, nullptr) == 0) {
+    unit = next;
+    if (kind != DW_UT_compile && kind != DW_UT_skeleton) continue;
+    const auto index = static_cast<std::uint32_t>(tops_.size());
+    tops_.push_back(top);
+    Dwarf_Addr base = 0, start = 0, end = 0;
+    for (std::ptrdiff_t at = 0; (at = dwarf_ranges(&top, at, &base, &start, &end)) > 0;) {
+      if (ranges_.size() >= limits::dwarf_ranges) break;
+      add(start, end, index);
+    }
+  }
+}
+
+/// Units that do not record where their code is.
+void DwarfInfo::add_from_aranges() {
+  std::unordered_map<Dwarf_Off, std::uint32_t> silent;
+  for (std::uint32_t i = 0; i < tops_.size(); ++i)
+    if (!dwarf_hasattr(&tops_[i], DW_AT_ranges) && !dwarf_hasattr(&tops_[i], DW_AT_high_pc))
+      silent.emplace(dwarf_dieoffset(&tops_[i]), i);
+  if (silent.empty()) return;
+  Dwarf_Aranges* aranges = nullptr;
+  std::size_t count = 0;
+  if (dwarf_getaranges(session_->dwarf.get(), &aranges, &count) != 0) return;
+  for (std::size_t i = 0; i < count; ++i) {
+    Dwarf_Addr start = 0;
+    Dwarf_Word length = 0;
+    Dwarf_Off offset = 0;
+    Dwarf_Arange* arange = dwarf_onearange(aranges, i);
+    if (arange == nullptr || dwarf_getarangeinfo(arange, &start, &length, &offset) != 0) continue;
+    if (const auto top = silent.find(offset); top != silent.end())
+      add(start, start + length, top->second);
+  }
+}
+
+Frames DwarfInfo::find(Address address, std::size_t depth) {
+  const auto index = ranges_.find(address);
+  if (!index) return {};
+  const bool is_new = !units_.contains(*index);
+  if (is_new && allocated_ > kept_) begin_anew();
+  if (tops_[*index].cu == nullptr) return {};
+  const std::size_t before = is_new ? allocated() : 0;
+  DwarfUnit& known = unit(*index);
+  Frames frames = known.find(address, depth);
+  if (is_new) allocated_ += allocated() - std::min(allocated(), before);
+  if (problem_.empty()) problem_ = known.problem();
+  return frames;
+}
+
+std::optional<Dwarf_Die> DwarfInfo::function_around(Address address) {
+  const auto index = ranges_.find(address);
+  if (!index) return std::nullopt;
+  return unit(*index).function_around(address);
+}
+
+namespace {
+
+/// Entries that functions with code of their own are looked for in; types too, as that is where gcc
+/// describes lambdas and the functions of local classes.
+bool may_hold_functions(int tag) {
+  switch (tag) {
+    case DW_TAG_subprogram:
+    case DW_TAG_inlined_subroutine:
+    case DW_TAG_lexical_block:
+    case DW_TAG_try_block:
+    case DW_TAG_catch_block:
+    case DW_TAG_namespace:
+    case DW_TAG_structure_type:
+    case DW_TAG_class_type:
+    case DW_TAG_union_type:
+    case DW_TAG_module:
+    case DW_TAG_entry_point:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::uint32_t number_of(Dwarf_Die& die, unsigned attribute) {
+  Dwarf_Attribute found;
+  Dwarf_Word value = 0;
+  if (dwarf_attr_integrate(&die, attribute, &found) == nullptr ||
+      dwarf_formudata(&found, &value) != 0 || value > UINT32_MAX)
+    return 0;
+  return static_cast<std::uint32_t>(value);
+}
+
+std::string integrated_text(Dwarf_Die& die, std::initializer_list<unsigned> attributes) {
+  for (const unsigned attribute : attributes) {
+    Dwarf_Attribute found;
+    if (dwarf_attr_integrate(&die, attribute, &found) == nullptr) continue;
+    if (const char* text = dwarf_formstring(&found); text != nullptr && *text != '\0') return text;
+  }
+  return {};
+}
+
+std::string linkage_name(Dwarf_Die& die) {
+  return integrated_text(die, {DW_AT_linkage_name, DW_AT_MIPS_linkage_name});
+}
+
+/// What an entry adds to the names of those inside it; empty: nothing.
+std::string scope_name(Dwarf_Die& die) {
+  switch (dwarf_tag(&die)) {
+    case DW_TAG_namespace:
+    case DW_TAG_structure_type:
+    case DW_TAG_class_type:
+    case DW_TAG_union_type:
+    case DW_TAG_module:
+    case DW_TAG_subprogram:
+      return integrated_text(die, {DW_AT_name});
+    default:
+      return {};
+  }
+}
+
+/// The entry that one refers to; nothing: it is on its own.
+std::optional<Dwarf_Die> origin_of(Dwarf_Die& die) {
+  for (const unsigned attribute : {DW_AT_abstract_origin, DW_AT_specification}) {
+    Dwarf_Attribute found;
+    Dwarf_Die origin;
+    if (dwarf_attr(&die, attribute, &found) != nullptr &&
+        dwarf_formref_die(&found, &origin) != nullptr)
+      return origin;
+  }
+  return std::nullopt;
+}
+
+std::string text_of(Dwarf_Die& unit, std::initializer_list<unsigned> attributes) {
+  for (const unsigned attribute : attributes) {
+    Dwarf_Attribute found;
+    if (dwarf_attr(&unit, attribute, &found) == nullptr) continue;
+    if (const char* text = dwarf_formstring(&found)) return text;
+  }
+  return {};
+}
+
+std::uint64_t bytes_of(Dwarf_Die& unit) {
+  const Dwarf_Off start = dwarf_dieoffset(&unit) - dwarf_cuoffset(&unit);
+  Dwarf_Off next = 0;
+  std::size_t header = 0;
+  if (dwarf_nextcu(dwarf_cu_getdwarf(unit.cu), start, &next, &header, nullptr, nullptr, nullptr) !=
+      0)
+    return 1;
+  return next - start;
+}
+
+}  // namespace
+
+DwarfUnit& DwarfInfo::unit(std::uint32_t index) {
+  if (const auto known = units_.find(index); known != units_.end()) return known->second;
+  // Its strings and types are elsewhere in the file.
+  const std::uint64_t bytes = bytes_of(tops_[index]);
+  if (read_ + bytes > max_read) let_go_of_pages();
+  read_ += bytes;
+  if (size_ > limits::dwarf_kept) {  // most units are not asked for again soon
+    units_.clear();
+    size_ = 0;
+  }
+  DwarfUnit& made = units_.emplace(index, tops_[index]).first->second;
+  size_ += made.size();
+  return made;
+}
+
+DwarfUnit::DwarfUnit(Dwarf_Die unit) : lines_(unit), tree_(unit) {
+  std::uint8_t kind = 0;
+  Dwarf_Die split = {};
+  if (dwarf_cu_info(unit.cu, nullptr, &kind, nullptr, &split, nullptr, nullptr, nullptr) != 0)
+    return;
+  if (kind == DW_UT_skeleton) {
+    if (split.cu != nullptr)
+      tree_ = split;
+    else
+      problem_ = fmt::format("its split debug information {} was not found",
+                             text_of(unit, {DW_AT_dwo_name, DW_AT_GNU_dwo_name}));
+  }
+  directory_ = text_of(unit, {DW_AT_comp_dir});
+  walk(tree_);
+  ranges_.build();
+}
+
+/// Depth first, without recursion: files decide how deep.
+void DwarfUnit::walk(const Dwarf_Die& top) {
+  struct Level {
+    Dwarf_Die die;                ///< that is being looked at
+    std::uint32_t parent = none;  ///< the function around it
+    std::string scope{};          ///< the names around it: "a::b"
+  };
+  std::vector<Level> levels(1);
+  Dwarf_Die whole = top;
+  if (dwarf_child(&whole, &levels.back().die) != 0) return;
+  // An entry has at least a byte: a reader that takes more steps is being led in a circle.
+  for (std::uint64_t left = bytes_of(whole); !levels.empty(); --left) {
+    if (left == 0) {
+      problem_ = "its debug information has a reference cycle";
+      return;
+    }
+    Level& level = levels.back();
+    const int tag = dwarf_tag(&level.die);
+    if (may_hold_functions(tag)) {
+      std::uint32_t parent = level.parent;
+      if (tag == DW_TAG_subprogram) keep_scope(level.die, level.scope);
+      if (tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine)
+        parent = add(level.die, tag == DW_TAG_subprogram ? none : parent, levels.size());
+      Level inner{{}, parent, level.scope};
+      if (const std::string name = scope_name(level.die); !name.empty())
+        if (inner.scope.size() + name.size() <= limits::dwarf_scope)
+          inner.scope += (inner.scope.empty() ? "" : "::") + name;
+      // An abstract instance describes what is inlined elsewhere: it has no code.
+      if (levels.size() < limits::dwarf_depth && functions_.size() < limits::dwarf_functions &&
+          dwarf_child(&level.die, &inner.die) == 0) {
+        levels.push_back(std::move(inner));
+        continue;
+      }
+    }
+    while (!levels.empty() && dwarf_siblingof(&levels.back().die, &levels.back().die) != 0)
+      levels.pop_back();
+  }
+}
+
+/// Compilers give no linkage name to what has no symbol: members of local classes, and lambdas, of
+/// which every one is called "operator()".
+void DwarfUnit::keep_scope(Dwarf_Die& die, std::string scope) {
+  if (scope.empty() || scopes_.size() >= limits::dwarf_functions || !linkage_name(die).empty())
+    return;
+  scopes_.emplace(dwarf_dieoffset(&die), std::move(scope));
+}
+
+std::string DwarfUnit::name_of(Dwarf_Die& die) {
+  if (std::string name = linkage_name(die); !name.empty()) return name;
+  std::string name = integrated_text(die, {DW_AT_name});
+  if (name.empty() || scopes_.empty()) return name;
+  // What is inlined refers to what was defined, and that to what was declared. The last has a scope.
+  std::string scope;
+  std::optional<Dwarf_Die> at = die;
+  for (int steps = 0; at && steps < 4; ++steps, at = origin_of(*at))
+    if (const auto known = scopes_.find(dwarf_dieoffset(&*at)); known != scopes_.end())
+      scope = known->second;
+  return scope.empty() ? name : scope + "::" + name;
+}
+
+/// The index of a function with code; of one without, that around it.
+std::uint32_t DwarfUnit::add(Dwarf_Die& die, std::uint32_t parent, std::size_t depth) {
+  const auto index = static_cast<std::uint32_t>(functions_.size());
+  bool has_code = false;
+  Dwarf_Addr base = 0, start = 0, end = 0;
+  for (std::ptrdiff_t at = 0; (at = dwarf_ranges(&die, at, &base, &start, &end)) > 0;) {
+    if (ranges_.size() >= limits::dwarf_ranges) break;
+    ranges_.add(start, end, index, depth);
+    has_code = true;
+  }
+  if (!has_code) return parent;
+  functions_.push_back({die, parent, dwarf_tag(&die) == DW_TAG_inlined_subroutine});
+  return index;
+}
+
+Frames DwarfUnit::find(Address address, std::size_t depth) {
+  Frames frames(1);
+  set_line(address, frames.back());
+  auto found = ranges_.find(address);
+  if (!found) {
+    if (frames.back().line == 0) frames.clear();
+    return frames;
+  }
+  for (std::uint32_t at = *found;;) {
+    Function& function = functions_[at];
+    Frame& frame = frames.back();
+    frame.name = name_of(function.die);
+    frame.start_line = number_of(function.die, DW_AT_decl_line);
+    if (function.parent == none || !function.inlined) return frames;
+    at = function.parent;
+    Frame caller;
+    set_call_site(function.die, caller);
+    if (frames.size() >= depth)
+      frames.back() = std::move(caller);
+    else
+      frames.push_back(std::move(caller));
+  }
+}
+
+std::optional<Dwarf_Die> DwarfUnit::function_around(Address address) {
+  const auto found = ranges_.find(address);
+  if (!found) return std::nullopt;
+  std::uint32_t at = *found;
+  while (functions_[at].inlined && functions_[at].parent != none) at = functions_[at].parent;
+  if (functions_[at].inlined) return std::nullopt;
+  return functions_[at].die;
+}
+
+void DwarfUnit::set_line(Address address, Frame& frame) {
+  Dwarf_Lines* lines = nullptr;
+  std::size_t count = 0;
+  if (dwarf_getsrclines(&lines_, &lines, &count) != 0) {
+    if (problem_.empty() && dwarf_hasattr(&lines_, DW_AT_stmt_list) != 0)
+      problem_ = fmt::format("its source lines cannot be read: {}", dwarf_errmsg(-1));
+    return;
+  }
+  // The last line that begins at or before the address; libdw has them in order.
+  std::size_t low = 0, high = count;
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    Dwarf_Addr start = 0;
+    dwarf_lineaddr(dwarf_onesrcline(lines, middle), &start);
+    (start <= address ? low : high) = start <= address ? middle + 1 : middle;
+  }
+  if (low == 0) return;
+  Dwarf_Line* line = dwarf_onesrcline(lines, low - 1);
+  bool is_end = true;
+  if (dwarf_lineendsequence(line, &is_end) != 0 || is_end) return;
+  if (const char* file = dwarf_linesrc(line, nullptr, nullptr)) frame.file = full_path(file);
+  int number = 0;
+  if (dwarf_lineno(line, &number) == 0 && number > 0)
+    frame.line = static_cast<std::uint32_t>(number);
+}
+
+/// As it would be without links: "build/../src/a.c" is less readable than "src/a.c".
+std::string DwarfUnit::full_path(const char* path) const {
+  if (*path == '/' && std::strstr(path, "/.") == nullptr) return path;
+  return (std::filesystem::path(directory_) / path).lexically_normal().string();
+}
+
+void DwarfUnit::set_call_site(Dwarf_Die& inlined, Frame& caller) {
+  caller.line = number_of(inlined, DW_AT_call_line);
+  Dwarf_Attribute found;
+  Dwarf_Word index = 0;
+  if (dwarf_attr(&inlined, DW_AT_call_file, &found) == nullptr ||
+      dwarf_formudata(&found, &index) != 0)
+    return;
+  Dwarf_Files* files = nullptr;
+  std::size_t count = 0;
+  if (dwarf_getsrcfiles(&tree_, &files, &count) != 0 || index >= count) return;
+  if (const char* file = dwarf_filesrc(files, index, nullptr, nullptr))
+    caller.file = full_path(file);
+}
+
+}  // namespace vitrine::symbol

@@ -1,0 +1,170 @@
+// The functions and source lines of a file's addresses, as its debug information has them.
+#pragma once
+
+#include <elfutils/libdw.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/file_descriptor.hpp"
+#include "elf/file.hpp"
+#include "symbol/function_symbols.hpp"
+#include "symbol/symboliser.hpp"
+
+namespace vitrine::symbol {
+
+/// Bytes of memory that this process has allocated.
+std::size_t allocated();
+
+// DwarfUnit: the functions and source lines of one compilation unit, by address.
+//
+// libdw's own function for that (dwarf_getscopes) walks the unit's tree for every address, which
+// takes milliseconds. Here the tree is walked once; then an address costs two binary searches.
+
+class DwarfUnit {
+ public:
+  /// Walks the tree of a unit; `unit` is its topmost entry, a skeleton's where it was split.
+  explicit DwarfUnit(Dwarf_Die unit);
+
+  /// The functions around an address, innermost first, their names as DWARF spells them (in `name`;
+  /// linkage names where it has them). Of an address that is in no function: one frame without a
+  /// name, if its line is known. `depth`: most frames; what is between is left out.
+  Frames find(Address address, std::size_t depth);
+
+  /// The function, not inlined, that an address is in.
+  std::optional<Dwarf_Die> function_around(Address address);
+
+  /// Why not all is known of this unit; empty: it is.
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+  [[nodiscard]] std::size_t size() const {
+    return functions_.size() + ranges_.size() + scopes_.size();
+  }
+
+ private:
+  struct Function {
+    Dwarf_Die die = {};
+    std::uint32_t parent = none;  ///< of functions_: what it is inlined into
+    bool inlined = false;
+  };
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+  void walk(const Dwarf_Die& top);
+  void keep_scope(Dwarf_Die& die, std::string scope);
+  std::string name_of(Dwarf_Die& die);
+  std::uint32_t add(Dwarf_Die& die, std::uint32_t parent, std::size_t depth);
+  void set_line(Address address, Frame& frame);
+  void set_call_site(Dwarf_Die& inlined, Frame& caller);
+  [[nodiscard]] std::string full_path(const char* path) const;
+
+  Dwarf_Die lines_ = {};  ///< the entry whose line table it is
+  Dwarf_Die tree_ = {};   ///< the entry whose functions they are: another one, where it was split
+  std::vector<Function> functions_;
+  Intervals ranges_;  ///< indexes of functions_
+  /// Where functions without a linkage name are declared, by the offset of the declaration.
+  std::unordered_map<Dwarf_Off, std::string> scopes_;
+  std::string directory_;  ///< in which it was compiled
+  std::string problem_;
+};
+
+// DwarfInfo: what the debug information of a file has for an address. Units are read when an address of
+// theirs is first asked for. libdw keeps what it has read of a unit until it ends: when find() has read
+// more than it may keep, it begins anew.
+
+class DwarfInfo {
+ public:
+  /// Of the file behind a descriptor, which stays open as long. Errors: not_found (it has none),
+  /// malformed. `kept`: bytes of memory for units that were read, before the next one is.
+  static Result<std::unique_ptr<DwarfInfo>> open(int descriptor, const elf::File& elf,
+                                                 std::uint64_t kept = ~std::uint64_t{0});
+
+  /// See DwarfUnit::find; empty where no unit is. Entries that were returned before may not be used any
+  /// more.
+  Frames find(Address address, std::size_t depth);
+
+  /// A number of the unit that an address is in.
+  [[nodiscard]] std::optional<std::uint32_t> unit_of(Address address) const {
+    return ranges_.find(address);
+  }
+
+  /// The entry of the function that has code at an address of its own; nothing: none is known.
+  std::optional<Dwarf_Die> function_around(Address address);
+
+  /// Of the file's content, which the kernel has still.
+  void let_go_of_pages();
+
+  /// The topmost entries of its units.
+  [[nodiscard]] const std::vector<Dwarf_Die>& units() const { return tops_; }
+
+  /// Why less is known than there could be; empty: nothing is missing.
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+ private:
+  struct EndElf {
+    void operator()(Elf* elf) const { elf_end(elf); }
+  };
+  struct EndDwarf {
+    void operator()(::Dwarf* dwarf) const { dwarf_end(dwarf); }
+  };
+
+  /// A file as libelf has it. Mapped here, where it can be: libelf does not report whether it has
+  /// mapped a file, or has read it.
+  class ElfInMemory {
+   public:
+    explicit ElfInMemory(int descriptor);
+    ~ElfInMemory();
+    ElfInMemory(const ElfInMemory&) = delete;
+    ElfInMemory& operator=(const ElfInMemory&) = delete;
+
+    [[nodiscard]] Elf* get() const { return elf_.get(); }
+    /// Which the kernel has still.
+    void let_go_of_pages() const;
+
+   private:
+    void find_headers();
+
+    std::span<std::byte> mapped_;
+    std::size_t headers_begin_ = 0, headers_end_ = 0;  ///< of its pages with section headers
+    std::unique_ptr<Elf, EndElf> elf_;                 ///< null: it is none
+  };
+
+  /// What libdw has of a file. Ends in the reverse order.
+  struct Session {
+    explicit Session(int descriptor) : elf(descriptor) {}
+    ElfInMemory elf;
+    FileDescriptor shared_file;
+    std::optional<ElfInMemory> shared_elf;
+    std::unique_ptr<::Dwarf, EndDwarf> shared;  ///< what dwz moved out of this and other files
+    std::unique_ptr<::Dwarf, EndDwarf> dwarf;
+  };
+
+  DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf::File& headers,
+            std::uint64_t kept);
+  static Result<std::unique_ptr<Session>> begin(int descriptor);
+  static void take_shared(Session& session);
+  void begin_anew();
+  void add_units();
+  void add_from_aranges();
+  void add(Address start, Address end, std::uint32_t unit);
+  DwarfUnit& unit(std::uint32_t index);
+
+  int descriptor_;
+  std::unique_ptr<Session> session_;  ///< null: the file cannot be read any more
+  std::uint64_t kept_;                ///< as of open()
+  std::uint64_t allocated_ = 0;       ///< bytes, for units
+  std::uint64_t read_ = 0;            ///< bytes of units since pages were let go
+  struct Code {
+    Address start = 0, end = 0;
+  };
+  std::vector<Code> code_;       ///< sections of it
+  std::vector<Dwarf_Die> tops_;  ///< of units
+  Intervals ranges_;             ///< indexes of tops_
+  std::unordered_map<std::uint32_t, DwarfUnit> units_;
+  std::size_t size_ = 0;  ///< of units_, together
+  std::string problem_;
+};
+
+}  // namespace vitrine::symbol
