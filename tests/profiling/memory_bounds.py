@@ -17,43 +17,15 @@ import sys
 import tempfile
 import time
 
+import many_programs
+from many_programs import text_of
+
 PROGRAMS = 200
 MIB = 1 << 20
 FILES_BOUND, LABELS_BOUND = 64 * MIB, 128 * MIB
 SETS_PER_MINUTE = 10_000
 MAPPED = 1024  # BPF_F_MMAPABLE
 RING_BUFFER = 27
-
-SOURCE = """
-#include <unistd.h>
-static volatile unsigned long sum;
-void __attribute__((noinline)) work_%d(unsigned long n) {
-  for (unsigned long i = 0; i < 300000; ++i) sum += i ^ n;
-}
-int main(void) {
-  for (unsigned long n = 0;; ++n) {
-    work_%d(n);
-    usleep(400 * 1000);
-  }
-}
-"""
-
-
-def text_of(path):
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:  # it has ended
-        return ""
-
-
-def family(pid):
-    """A process and its descendants."""
-    found = [pid]
-    for children in glob.glob(f"/proc/{pid}/task/*/children"):
-        for child in text_of(children).split():
-            found += family(int(child))
-    return found
 
 
 def kernel_tables(pid):
@@ -70,7 +42,7 @@ def kernel_tables(pid):
 
 def held(pid):
     pss = 0
-    for member in family(pid):
+    for member in [pid, *many_programs.descendants(pid)]:
         found = re.search(r"^Pss:\s+(\d+) kB$", text_of(f"/proc/{member}/smaps_rollup"), re.M)
         pss += int(found[1]) * 1024 if found else 0
     return pss + kernel_tables(pid)
@@ -93,28 +65,14 @@ def watch(arguments, seconds):
     return seen
 
 
-def profiled(out):
-    return "".join(text_of(path) for path in sorted(glob.glob(f"{out}/*")))
-
-
 def with_files(vitrine, cc, place):
-    programs = []
-    for number in range(PROGRAMS):
-        path = os.path.join(place, f"work{number}")
-        with open(path + ".c", "w", encoding="utf-8") as file:
-            file.write(SOURCE % (number, number))
-        subprocess.run([cc, "-O1", "-g", "-o", path, path + ".c"], check=True)
-        programs.append(subprocess.Popen([path]))
+    programs = many_programs.build(cc, place, PROGRAMS, pause=400_000)
     out = os.path.join(place, "files")
     os.mkdir(out)
-    try:
+    with many_programs.running(*programs):
         seen = watch([vitrine, "profile", "--all", "--continuous", "5s", "--freq", "19", "-o",
                       f"{out}/%t.folded"], 90)
-    finally:
-        for program in programs:
-            program.kill()
-            program.wait()
-    named = len(set(re.findall(r"\bwork_(\d+)\b", profiled(out))))
+    named = len(many_programs.named(out))
     print(f"{PROGRAMS} files, {named} of them named: {max(seen) / MIB:.1f} MiB at most, "
           f"{sorted(seen)[len(seen) // 2] / MIB:.1f} usually")
     yield named > 0, "no program was named"
@@ -125,16 +83,10 @@ def with_label_sets(vitrine, label_turns, place):
     out = os.path.join(place, "labels")
     os.mkdir(out)
     seconds = 120
-    programs = [subprocess.Popen([label_turns, "new"], stdout=subprocess.DEVNULL)
-                for _ in range(os.cpu_count() or 1)]
-    try:
+    with many_programs.running(*[[label_turns, "new"]] * (os.cpu_count() or 1)):
         seen = watch([vitrine, "profile", "--all", "--continuous", "10s", "--freq", "199", "-o",
                       f"{out}/%t.ndjson"], seconds)
-    finally:
-        for program in programs:
-            program.kill()
-            program.wait()
-    sets = len(set(re.findall(r'"request","value":"(\d+-\d+)"', profiled(out))))
+    sets = len(set(re.findall(r'"request","value":"(\d+-\d+)"', many_programs.profiled(out))))
     print(f"{sets} label sets in {seconds} s: {max(seen) / MIB:.1f} MiB at most, "
           f"{sorted(seen)[len(seen) // 2] / MIB:.1f} usually")
     yield sets * 60 >= SETS_PER_MINUTE * seconds, f"only {sets} label sets in {seconds} s"
