@@ -1,4 +1,4 @@
-// Counts every allocation of the program, whoever makes it.
+// Counts every allocation of the program, made by any code.
 #pragma once
 
 #include <cstddef>

@@ -97,7 +97,7 @@ std::string contents(const std::string& path) {
 /// What profiling took, all processes that did it together.
 struct Spent {
   double processor = 0;  ///< milliseconds
-  double in_kernel = 0;  ///< of those: BPF programs, in the time of whom they interrupted
+  double in_kernel = 0;  ///< of those: BPF programs, in the time of the thread they interrupted
   long samples = 0;
   long peak = 0;  ///< KiB
 

@@ -31,8 +31,7 @@ Result<bool> is_otlp(std::string_view message) {
 }  // namespace
 
 std::size_t room_for(std::size_t bytes) {
-  return bytes > most_room / room_for_byte ? most_room
-                                           : std::max(least_room, bytes * room_for_byte);
+  return bytes > max_room / room_for_byte ? max_room : std::max(min_room, bytes * room_for_byte);
 }
 
 Result<Profile> decode(std::string_view file) {

@@ -131,7 +131,7 @@ class KnownSamples {
 
 /// A file of a few megabytes may be read into so many bytes: tables may name one text a million times. More are
 /// for larger files, in proportion: profiles take up to twenty times their file, compressed.
-inline constexpr std::size_t least_room = 64U << 20, room_for_byte = 64, most_room = 2U << 30;
+inline constexpr std::size_t min_room = 64U << 20, room_for_byte = 64, max_room = 2U << 30;
 inline constexpr std::size_t max_depth = 1U << 20;  ///< frames of one stack
 
 /// Bytes that what is read from a file of `bytes` may take.

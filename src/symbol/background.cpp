@@ -169,14 +169,14 @@ std::map<FileKey, BackgroundSymboliser::Request>::iterator BackgroundSymboliser:
   return found;
 }
 
-void BackgroundSymboliser::wait(const Patience& patience) {
+void BackgroundSymboliser::wait(const TimeBudget& budget) {
   std::unique_lock lock(mutex_);
   const auto idle = [](Lane& lane) { return !lane.busy && lane.due() == lane.waiting.end(); };
   const auto is_done = [&] { return idle(quick_) && idle(slow_); };
-  auto until = patience.until;
-  bool is_hurried = patience.hurry == nullptr;
+  auto until = budget.until;
+  bool is_hurried = budget.hurry == nullptr;
   while (Clock::now() < until) {
-    if (!is_hurried && patience.hurry->load()) {
+    if (!is_hurried && budget.hurry->load()) {
       is_hurried = true;
       until = std::min(until, Clock::now() + time_in_a_hurry);
     }

@@ -69,12 +69,12 @@ class BackgroundSymboliser {
   /// Starts the threads now, and their worker if it is to start early.
   void begin();
 
-  struct Patience {
+  struct TimeBudget {
     Clock::time_point until;
     const std::atomic<bool>* hurry = nullptr;  ///< once it is true, there are two seconds left
   };
   /// Returns when all that was asked is resolved, or the time is over.
-  void wait(const Patience& patience);
+  void wait(const TimeBudget& budget);
 
   struct Known {
     Resolved resolved;           ///< one an address; without frames where there is no response yet

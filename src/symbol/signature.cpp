@@ -256,9 +256,9 @@ void take_aggregate(Dwarf_Die& type, Machine machine, FunctionParameter& into) {
   }
   Classes classes;
   classify(type, 0, 0, classes);
-  constexpr std::uint32_t most_alike = 4;
+  constexpr std::uint32_t max_alike = 4;
   if (machine == Machine::aarch64) {
-    if (classes.all_floating && classes.floats >= 1 && classes.floats <= most_alike) {
+    if (classes.all_floating && classes.floats >= 1 && classes.floats <= max_alike) {
       into.vectors = static_cast<std::uint8_t>(classes.floats);
       into.words = 0;
     } else if (into.size > 2 * word_bytes) {

@@ -8,7 +8,6 @@
 
 #include <csignal>
 #include <sstream>
-#include <thread>
 
 #include "cli/command.hpp"
 #include "export/receiver.hpp"
@@ -101,14 +100,6 @@ std::uint64_t metric(const std::string& text, const std::string& name) {
   const std::size_t at = text.find('\n' + name + ' ');
   return at == std::string::npos ? ~std::uint64_t{0}
                                  : std::stoull(text.substr(at + name.size() + 2));
-}
-
-template <class Holds>
-void wait_until(Holds holds) {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (!holds() && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_TRUE(holds());
 }
 
 std::string settings(const std::string& url, const std::string& more = {}) {

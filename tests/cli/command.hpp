@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,14 @@
 namespace vitrine::test {
 
 inline constexpr std::chrono::seconds patience{60};
+
+template <class Holds>
+void wait_until(Holds holds) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!holds() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(holds());
+}
 
 /// A subject's answer to one line.
 inline std::string tell(Child& child, const std::string& command) {

@@ -4,7 +4,6 @@
 
 #include <csignal>
 #include <sstream>
-#include <thread>
 
 #include "cli/command.hpp"
 #include "export/receiver.hpp"
@@ -57,14 +56,6 @@ std::size_t files_in(const Folder& folder) {
   for (const auto& file : std::filesystem::directory_iterator(folder))
     count += file.path().filename() != "lock";
   return count;
-}
-
-template <class Holds>
-void wait_until(Holds holds) {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (!holds() && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_TRUE(holds());
 }
 
 Child profile(std::vector<std::string> arguments, std::vector<std::string> env = {}) {

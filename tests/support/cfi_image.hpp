@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "elf_image.hpp"
+
 namespace vitrine::test {
 
 inline constexpr std::size_t code_bytes = 0x1000;
@@ -20,16 +22,7 @@ inline std::vector<std::byte> cfi_image(std::uint16_t machine, const char* name,
   std::vector<std::byte> file(code_bytes);
   file.insert(file.end(), cfi.begin(), cfi.end());
   file.insert(file.end(), index.begin(), index.end());
-  Elf64_Ehdr header{};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_CLASS] = ELFCLASS64;
-  header.e_ident[EI_DATA] = ELFDATA2LSB;
-  header.e_ident[EI_VERSION] = EV_CURRENT;
-  header.e_type = ET_DYN;
-  header.e_machine = machine;
-  header.e_ehsize = sizeof header;
-  header.e_phoff = 64;
-  header.e_phentsize = sizeof(Elf64_Phdr);
+  Elf64_Ehdr header = elf_header(machine);
   header.e_phnum = index.empty() ? 1 : 2;
   header.e_shoff = 64 + 2 * sizeof(Elf64_Phdr);
   header.e_shentsize = sizeof(Elf64_Shdr);

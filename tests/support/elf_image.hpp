@@ -14,21 +14,27 @@
 
 namespace vitrine::test {
 
+/// Of a shared object whose segments follow the header.
+inline Elf64_Ehdr elf_header(std::uint16_t machine) {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_type = ET_DYN;
+  header.e_machine = machine;
+  header.e_ehsize = sizeof header;
+  header.e_phoff = sizeof header;
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  return header;
+}
+
 class ElfImage {
  public:
   static constexpr std::uint64_t size = 64 * 1024;
 
   explicit ElfImage(std::uint16_t machine = EM_X86_64) : bytes_(size) {
-    Elf64_Ehdr header{};
-    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-    header.e_ident[EI_CLASS] = ELFCLASS64;
-    header.e_ident[EI_DATA] = ELFDATA2LSB;
-    header.e_ident[EI_VERSION] = EV_CURRENT;
-    header.e_type = ET_DYN;
-    header.e_machine = machine;
-    header.e_phoff = sizeof header;
-    header.e_phentsize = sizeof(Elf64_Phdr);
-    put(0, header);
+    put(0, elf_header(machine));
     segment(PT_LOAD, 0, size, 4096);
     symbols_.emplace_back();  // index 0: none
     strings_.push_back('\0');

@@ -271,7 +271,7 @@ void ProfileNames::begin_kernel() {
 }
 
 profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
-                                    const symbol::BackgroundSymboliser::Patience& patience) {
+                                    const symbol::BackgroundSymboliser::TimeBudget& budget) {
   profile::Profile profile = std::move(unnamed.profile);
   Functions functions;
   const auto put = [&](Index place, const symbol::Frames& frames) {
@@ -322,7 +322,7 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
   if (has_kernel && !kernel_.get().problem.empty())
     profile.problems.push_back(kernel_.get().problem);
   files.ask(symboliser_, unnamed.mappings);
-  symboliser_.wait(patience);
+  symboliser_.wait(budget);
   for (const auto& [key, its] : files.all()) {
     const symbol::File file = files.file_of(*its.mapped);
     auto known = symboliser_.names(symbol::key_of(file), its.addresses);

@@ -133,10 +133,10 @@ class ProfileNames {
 
   /// All of `unnamed`, with mappings and processes, and with `symbols` the functions of locations.
   /// Files that are untrusted are parsed in a process of their own; those that are not named
-  /// when `patience` is over stay without names. In any thread, one call at a time. What `unnamed` still has
+  /// when `budget` is spent stay without names. In any thread, one call at a time. What `unnamed` still has
   /// afterwards belongs to the thread that samples.
   profile::Profile name(UnnamedProfile& unnamed, bool symbols,
-                        const symbol::BackgroundSymboliser::Patience& patience);
+                        const symbol::BackgroundSymboliser::TimeBudget& budget);
 
   /// Begins to look up what a profile has come to so far, without waiting. In the thread that samples.
   void ask_ahead(const ProfileBuilder& builder);
