@@ -56,6 +56,8 @@ bool needs_escaping(char32_t c) {
 }
 
 std::string escape_controls(std::string_view text) {
+  const auto is_printable_ascii = [](char c) { return c >= 0x20 && c < 0x7f; };
+  if (std::all_of(text.begin(), text.end(), is_printable_ascii)) return std::string(text);
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {

@@ -11,6 +11,11 @@
 
 namespace vitrine::symbol {
 
+/// Whether a name begins as mangled ones do: any other is as it was written.
+inline bool is_mangled(std::string_view name) {
+  return name.starts_with("_Z") || name.starts_with("_R") || name.starts_with("__Z");
+}
+
 /// A C++ or Rust symbol demangled; any other name, and one that becomes too long, as it is.
 /// In a process that is no worker: any name as it is, unread.
 std::string demangled(const std::string& symbol);

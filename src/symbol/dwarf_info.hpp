@@ -120,6 +120,7 @@ class DwarfInfo {
     ElfInMemory& operator=(const ElfInMemory&) = delete;
 
     [[nodiscard]] Elf* get() const { return elf_.get(); }
+    [[nodiscard]] std::size_t mapped_bytes() const { return mapped_.size(); }
     /// Which the kernel has still.
     void let_go_of_pages() const;
 

@@ -85,10 +85,6 @@ auto fields(T& request) {
   return std::tie(debug, names, exits_of, most);
 }
 
-bool is_mangled(std::string_view name) {
-  return name.starts_with("_Z") || name.starts_with("_R") || name.starts_with("__Z");
-}
-
 constexpr bool is_name_character(char c) {
   return is_letter(c) || is_digit(c);
 }

@@ -23,8 +23,9 @@ namespace vitrine::symbol {
 namespace {
 
 constexpr std::size_t max_open_files = 64;  // in one worker
-/// Of memory that is free, but not the kernel's again.
+/// Of memory that is free, but not the kernel's again; or this part of what open files may have.
 constexpr std::size_t max_free = 1U << 20;
+constexpr std::uint64_t free_part = 16;
 
 /// How much of a file is parsed: what it could not stand is not tried again.
 enum class Extent { all, symbol_tables, nothing };
@@ -331,7 +332,8 @@ class NamingService final : public sandbox::Service {
     while (!files_.empty() && (files_.size() > max_open_files || allocated() > at_first_ + most))
       files_.erase(
           std::ranges::min_element(files_, {}, [](const auto& file) { return file.second.used; }));
-    if (const struct mallinfo2 now = ::mallinfo2(); now.fordblks > free_at_first_ + max_free)
+    if (const struct mallinfo2 now = ::mallinfo2();
+        now.fordblks > free_at_first_ + std::max<std::uint64_t>(max_free, most / free_part))
       ::malloc_trim(0);
   }
 

@@ -30,13 +30,19 @@ struct Stack {
 
   /// The word at an address, into `word`. False: the copies do not have it.
   bool read(Address address, std::uint64_t& word) const {
+    if (gaps == 0 && copy(bytes, start, 0, address, word)) return true;
+    return read_any(address, word);
+  }
+
+ private:
+  /// Apart, so that what most reads need is small enough to be inlined.
+  __attribute__((noinline)) bool read_any(Address address, std::uint64_t& word) const {
     if (copy(bytes, start, gaps, address, word)) return true;
     if (copy(left_bytes, left_start, left_gaps, address, word)) return true;
     missed = address;
     return false;
   }
 
- private:
   static bool copy(std::span<const std::byte> from, Address start, std::uint32_t gaps,
                    Address address, std::uint64_t& word) {
     const std::uint64_t at = address - start;

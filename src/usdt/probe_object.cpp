@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -195,20 +196,27 @@ class Builder {
   /// The sites of a probe as <sys/sdt.h> would have noted them, for tools that read no DOF. A name
   /// is spelt as the definition has it: other tools know no '-' in it.
   void add_sdt_notes(const Provider& declared, const Probe& probe) {
+    const std::string names = declared.name + '\0' + probe.identifier + '\0';
+    std::array<std::string, 2> texts;  // by SdtSite::is_called; empty until a site needs it
+    const std::size_t word = machine_.wide ? 8 : 4;
     for (const SdtSite& site : sdt_sites_) {
-      const std::string text = declared.name + '\0' + probe.identifier + '\0' +
-                               sdt_arguments(probe.prototype, site.is_called) + '\0';
-      const std::size_t word = machine_.wide ? 8 : 4;
+      std::string& text = texts[site.is_called ? 1 : 0];
+      if (text.empty()) text = names + sdt_arguments(probe.prototype, site.is_called) + '\0';
       append(sdt_notes_, static_cast<std::uint32_t>(note_owner.size()));
       append(sdt_notes_, static_cast<std::uint32_t>(3 * word + text.size()));
       append(sdt_notes_, note_type);
-      for (const char c : note_owner) append(sdt_notes_, c);
+      add_text(note_owner);
       add_address(site.function, site.offset, word);
       add_address(sdt_base_, 0, word);
       add_address(semaphore_symbols_.back(), 0, word);
-      for (const char c : text) append(sdt_notes_, c);
+      add_text(text);
       sdt_notes_.resize((sdt_notes_.size() + 3) / 4 * 4);
     }
+  }
+
+  void add_text(std::string_view text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    sdt_notes_.insert(sdt_notes_.end(), bytes.begin(), bytes.end());
   }
 
   void add_address(std::uint32_t symbol, std::uint32_t offset, std::size_t word) {

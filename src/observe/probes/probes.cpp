@@ -410,7 +410,7 @@ class Reader {
     for (probe::Probe& probe : into_.probes)
       for (auto* list : {&probe.sites, &probe.enabled_sites})
         for (probe::Site& site : *list) {
-          if (site.function.empty()) continue;
+          if (!symbol::is_mangled(site.function)) continue;
           const auto [name, is_new] = known.try_emplace(site.function);
           if (is_new) name->second = symbol::demangled(site.function);
           if (name->second != site.function) site.demangled = name->second;

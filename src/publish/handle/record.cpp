@@ -78,21 +78,20 @@ void want_records(bool wanted) noexcept {
   if (wanted) clear_cells(self, cells_here(self));
 }
 
-void refresh_record(Handle& handle, const Cells* here) noexcept {
-  HandleRecord* record = record_of(handle);
-  if (record == nullptr || record->busy) return;
+void refresh(HandleRecord& record, Handle& handle, const Cells* here) noexcept {
+  if (record.busy) return;
   bool current = false;
   while (!current) {
-    record->busy = true;
+    record.busy = true;
     local_fence();
     Version* version = hold_version(handle, here);
-    set_valid(*record, 0);
+    set_valid(record, 0);
     if (version != nullptr) {
-      write_record(*record, *version);
-      set_valid(*record, 1);
+      write_record(record, *version);
+      set_valid(record, 1);
     }
     local_fence();
-    record->busy = false;
+    record.busy = false;
     local_fence();
     if (version == nullptr) return;
     // From here on a handler that changes the handle writes the record itself.

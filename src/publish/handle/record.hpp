@@ -34,9 +34,14 @@ inline HandleRecord* record_of(Handle& handle) noexcept {
              : nullptr;
 }
 
+void refresh(HandleRecord& record, Handle& handle, const Cells* here) noexcept;
+
 /// Makes the record, if there is one, that of the version in use. Keys that the process has not used
 /// before are interned.
-void refresh_record(Handle& handle, const Cells* here) noexcept;
+inline void refresh_record(Handle& handle, const Cells* here) noexcept {
+  HandleRecord* record = record_of(handle);
+  if (__builtin_expect(record != nullptr, 0)) refresh(*record, handle, here);
+}
 
 /// The handle ends.
 void end_record(Handle& handle) noexcept;
