@@ -35,12 +35,15 @@ constexpr std::chrono::milliseconds stop_interval{100};
 /// The time that a worker waited for a CPU is not its own; but it ends after this many limits.
 constexpr int max_stretch = 10;
 
-/// How long a process has waited for a CPU: the second number of its schedstat. 0: not known.
-std::chrono::nanoseconds run_delay(pid_t pid) {
-  const FileDescriptor file(
+FileDescriptor open_schedstat(pid_t pid) {
+  return FileDescriptor(
       ::open(fmt::format("/proc/{}/schedstat", pid).c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+/// How long a process has waited for a CPU: the second number of its schedstat. 0: not known.
+std::chrono::nanoseconds run_delay(const FileDescriptor& schedstat) {
   char text[128];
-  const ssize_t n = file ? ::read(file.get(), text, sizeof text) : -1;
+  const ssize_t n = schedstat ? ::pread(schedstat.get(), text, sizeof text, 0) : -1;
   if (n <= 0) return {};
   const char* const end = text + n;
   const char* const at = std::find(static_cast<const char*>(text), end, ' ');
@@ -153,6 +156,7 @@ Worker::Worker(Channel channel, sandbox::Child process, const Limits& limits)
     : channel_(std::move(channel)),
       limits_(limits),
       time_(limits.time),
+      schedstat_(open_schedstat(process.pid())),
       at_first_(used_memory_of(process.pid()).resident) {
   seat_ = std::make_unique<Seat>(std::move(process), limits.idle);
 }
@@ -214,10 +218,9 @@ Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> request, i
 
 Result<std::vector<std::byte>> Worker::ask_claimed(std::span<const std::byte> request, int file,
                                                    std::size_t most, const Open& open) {
-  const pid_t pid = seat_->process().pid();
   took_too_long_ = false;
   const auto begin = Channel::Clock::now();
-  const auto delayed = run_delay(pid);
+  const auto delayed = run_delay(schedstat_);
   const auto next_look = [&](Channel::Clock::time_point end) {
     return limits_.stop == nullptr ? end : std::min(end, Channel::Clock::now() + stop_interval);
   };
@@ -227,7 +230,8 @@ Result<std::vector<std::byte>> Worker::ask_claimed(std::span<const std::byte> re
     if (limits_.stop != nullptr && limits_.stop->load()) return begin;
     const auto end = begin + time_;
     if (Channel::Clock::now() < end) return next_look(end);
-    return next_look(std::min(end + (run_delay(pid) - delayed), begin + max_stretch * time_));
+    return next_look(
+        std::min(end + (run_delay(schedstat_) - delayed), begin + max_stretch * time_));
   };
   if (auto sent = channel_.send(MessageKind::request, request, until, file); !sent)
     return reason_of_end(std::move(sent.error()));

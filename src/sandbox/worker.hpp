@@ -98,6 +98,7 @@ class Worker {
   std::unique_ptr<Seat> seat_;
   Limits limits_;
   std::chrono::milliseconds time_;  ///< of one request
+  FileDescriptor schedstat_;        ///< of its process
   std::uint64_t at_first_ = 0;      ///< bytes resident
   bool took_too_long_ = false;
 };
