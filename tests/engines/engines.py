@@ -172,6 +172,8 @@ def profiled(url, more="", seconds=6.0):
         with subject(burning, "burn acme", "wait globex", "traced", OTEL_SERVICE_NAME="oven"):
             agent = Agent(VITRINE, folder, profiles_only(folder, url, pathlib.Path(burning).name, more))
             time.sleep(seconds)
+            # However long a busy machine takes to get there.
+            until("profiles", lambda: agent.page()["vitrine_agent_profiles_total"] >= 2 or None, 120)
         agent.end()
         yield f"{folder}/files"
 
@@ -218,10 +220,17 @@ def parca():
                 found = ask(f"{base}/api/profiles/query_range?{urllib.parse.urlencode(query)}")
                 return sum(int(sample["value"]) for series in found["series"] for sample in series["samples"])
 
-            types = {":".join([one["name"], one["sampleType"], one["sampleUnit"], one["periodType"], one["periodUnit"]]
-                              + ["delta"] * one["delta"]) for one in ask(f"{base}/api/profiles/types")["types"]}
+            def types():
+                return {":".join([one["name"], one["sampleType"], one["sampleUnit"], one["periodType"], one["periodUnit"]]
+                                 + ["delta"] * one["delta"]) for one in ask(f"{base}/api/profiles/types")["types"]}
+
             kinds = {"on_cpu": "samples:count:cpu:nanoseconds:delta", "off_cpu": "off_cpu:nanoseconds:off_cpu:nanoseconds:delta"}
-            equal("types of profiles", types, {f"vitrine:{kind}" for kind in kinds.values()})
+            # What it has taken is to be seen some time later.
+            wanted = {f"vitrine:{kind}" for kind in kinds.values()}
+            until("types of profiles", lambda: types() == wanted or None)
+            all_ns = sum(tenants.values())
+            until("all samples", lambda: sum(total(kinds[measure], f'tenant="{tenant}"')
+                                             for measure, tenant in tenants) == all_ns or None)
             for (measure, tenant), ns in tenants.items():
                 equal(f"{measure} of {tenant}", total(kinds[measure], f'tenant="{tenant}"'), ns)
             for (measure, trace), ns in traces.items():
@@ -249,7 +258,14 @@ def pyroscope():
                 with profiled(f"pyroscope+http://127.0.0.1:{port}") as folder:
                     tenants, _ = by_tenant(folder)
                 window = {"start": int(time.time() - 3600) * 1000, "end": int(time.time() + 60) * 1000}
-                types = {one["ID"] for one in ask(f"{base}/querier.v1.QuerierService/ProfileTypes", window)["profileTypes"]}
+
+                def types_there():
+                    """When there are both: what it has taken is to be seen some time later."""
+                    found = ask(f"{base}/querier.v1.QuerierService/ProfileTypes", window).get("profileTypes", [])
+                    types = {one["ID"] for one in found}
+                    return types if any("off_cpu" in one for one in types) and len(types) > 1 else None
+
+                types = until("types of profiles", types_there)
                 kinds = {"on_cpu": "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
                          "off_cpu": next(one for one in types if "off_cpu" in one)}
                 assert kinds["on_cpu"] in types, types
@@ -259,6 +275,8 @@ def pyroscope():
                                 {"profileTypeID": kind, "labelSelector": f'{{process_executable_name!="",tenant="{tenant}"}}', **window})
                     return int(found["flamegraph"].get("total", 0))
 
+                all_ns = sum(tenants.values())
+                until("all samples", lambda: sum(total(kinds[measure], tenant) for measure, tenant in tenants) == all_ns or None)
                 for (measure, tenant), ns in tenants.items():
                     equal(f"{measure} of {tenant}", total(kinds[measure], tenant), ns)
         print(f"Pyroscope 1.21{' with limits' if limits else ''}: {len(tenants)} sums by tenant, {kinds}")

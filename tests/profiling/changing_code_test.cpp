@@ -6,7 +6,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <thread>
 
@@ -114,6 +113,47 @@ TEST(Storm, OfShortProgramsIsNamedInAProfileOfTheirParent) {
   const auto what = test::profile_while(options, [] { std::this_thread::sleep_for(3s); });
   expect_named(what, storm.pid());
   expect_no_notes_of_processes(what);
+}
+
+/// In a sample of a program that the kernel was just loading, the process has a stack already, and no code.
+TEST(Storm, ProgramsThatAreBeingLoadedAreProcessesOfTheirs) {
+  constexpr int count = 100;
+  test::ChildOptions its;
+  its.env = {"OTEL_SERVICE_NAME=oven"};
+  // They stay, so that each can be looked at.
+  auto parent = test::Child::spawn(
+      {"/bin/sh", "-c", "echo ready; while read go; do " STORM " stay & done"}, its);
+  ASSERT_EQ(parent.read_line(), "ready");
+  take_precedence();
+  observe::ProfilingOptions options;
+  options.all = true;
+  options.frequency = 3999;
+  std::set<std::uint32_t> pids;
+  const auto what = test::profile_while(options, [&] {
+    for (int i = 0; i < count; ++i) {
+      parent.write("go\n");
+      pids.insert(static_cast<std::uint32_t>(std::stoul(parent.read_line(60s).value_or("0"))));
+    }
+  });
+  std::size_t samples = 0, without_executable = 0;
+  std::set<std::uint32_t> sampled, named;
+  for (const Sample& sample : what.profile.samples) {
+    const auto& process = what.profile.processes.at(sample.process);
+    // Before, it was the shell that forked it.
+    if (!pids.contains(process.pid) || sample.thread_name != "storm") continue;
+    ++samples;
+    sampled.insert(process.pid);
+    without_executable += process.executable.empty();
+    if (std::ranges::any_of(process.resource, [](const auto& attribute) {
+          return attribute.key == "service.name" && attribute.value == "oven";
+        }))
+      named.insert(process.pid);
+  }
+  fmt::print("{} samples, {} without executable; {} of {} processes have their service.name\n",
+             samples, without_executable, named.size(), sampled.size());
+  EXPECT_GT(sampled.size(), std::size_t{count} / 4);
+  EXPECT_EQ(named, sampled);
+  EXPECT_LE(without_executable * 100, samples);  // the shell's, which was never looked at
 }
 
 }  // namespace

@@ -58,11 +58,13 @@ void learn_facts(SampledProgram& program) {
   program.facts = std::move(facts);
 }
 
-/// The kernel has made room for a program, and maps it: there is no environment yet, and what is known of
-/// the program is not what it will be.
-bool is_being_loaded(const std::string& stat_line) {
+/// The kernel makes room for a program, and maps it: there is no environment yet, and what is known of the
+/// program is not what it will be. Kernel threads and processes that have ended have no code, either,
+/// but no executable.
+bool is_being_loaded(int proc_dir, const std::string& stat_line) {
   const auto stat = target::parse_stat(stat_line);
-  return stat && stat->stack_start != 0 && stat->code_end == 0;
+  char first = 0;
+  return stat && stat->code_end == 0 && ::readlinkat(proc_dir, "exe", &first, 1) > 0;
 }
 
 /// What its parent declares of itself that cannot hold for it. The rest does until it is looked at.
@@ -118,7 +120,7 @@ bool SampledPrograms::look(SampledProgram& program) {
   if (!stat && stat.error().code == ErrorCode::limit)
     refusals_.insert(fmt::format("process {}: {}", program.pid, stat.error().message));
   if (!stat) return false;
-  if (is_being_loaded(*stat)) {
+  if (is_being_loaded(dir->get(), *stat)) {
     program.looked_at = false;
     return false;
   }
