@@ -88,6 +88,16 @@ TEST(ProcessRegistry, ForkOfAProcessSeenAlreadyIsNoOtherProcess) {
   EXPECT_TRUE(seen->has_pid());
 }
 
+TEST(ProcessRegistry, ForkOfAProcessThatWasThereAfterwardsIsItsOwn) {
+  ProcessRegistry registry = registry_of(10);
+  registry.observe(1);
+  ObservedProcess* begun = registry.observe(7, 310);
+  registry.forked(1, 7, 300);  // told late: it may have ended by now
+  EXPECT_EQ(registry.find(7), begun);
+  EXPECT_EQ(registry.find(record_of(7, 300, 320)), begun);
+  EXPECT_NE(registry.forked(1, 7, 400), begun);
+}
+
 TEST(ProcessRegistry, GivesARecordBackThatCameBeforeTheFork) {
   ProcessRegistry registry = registry_of(10);
   registry.observe(1);
@@ -260,10 +270,19 @@ class World {
   void look() {
     const auto life = any(true);
     if (!life) return;
-    deliver_events();
+    // Of one that nothing is known of, its fork and its exec may be told afterwards; PIDs do not come
+    // again that soon.
+    const auto is_of_before = [&](const Event& event) {
+      return event.life != *life && (lives_[event.life].pid == lives_[*life].pid ||
+                                     lives_[*lives_[event.life].parent].pid == lives_[*life].pid);
+    };
+    const bool is_new = registry_.find(lives_[*life].pid) == nullptr && below(4) == 0 &&
+                        std::none_of(events_.begin(), events_.end(), is_of_before);
+    if (!is_new) deliver_events();
     Entry* known = entry(registry_.find(lives_[*life].pid));
     if (known != nullptr && known->made_late) return;  // nothing has said that it lost its PID
-    Entry* its = entry(registry_.observe(lives_[*life].pid));
+    Entry* its = entry(is_new ? registry_.observe(lives_[*life].pid, time_)
+                              : registry_.observe(lives_[*life].pid));
     ASSERT_NE(its, nullptr);
     lives_[*life].by_pid = lives_[*life].by_pid || known == nullptr;
     check(*life, its);

@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <ctime>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,20 +20,12 @@
 #include "bpf/target_maps.hpp"
 #include "observe/labels/kernel_labels.hpp"
 #include "observe/labels/subject.hpp"
+#include "observe/process/registry.hpp"
 #include "query/subject.hpp"
 #include "sandbox/work_budget.hpp"
 #include "target/memory_reader.hpp"
 
 namespace vitrine::observe {
-
-// The clocks of the kernel, in nanoseconds.
-
-inline std::uint64_t now_ns(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 /// What the kernel calls the file that a process executes.
 std::optional<vitrine_executable> executable_of(int descriptor);

@@ -55,6 +55,13 @@ ObservedProcess* ProcessRegistry::observe(pid_t pid) {
   return now.get();
 }
 
+ObservedProcess* ProcessRegistry::observe(pid_t pid, std::uint64_t there_ns) {
+  const bool is_new = find(pid) == nullptr;
+  ObservedProcess* process = observe(pid);
+  if (process != nullptr && is_new) process->there_ns_ = there_ns;
+  return process;
+}
+
 ObservedProcess* ProcessRegistry::observe(const vitrine_event_header& record) {
   if (ObservedProcess* known = find(record)) return known;
   const pid_t number = registry_number(record);
@@ -111,6 +118,10 @@ ObservedProcess* ProcessRegistry::forked(pid_t parent, pid_t child, std::uint64_
       now.since_ns_ = time_ns;
       return &now;
     }
+    if (time_ns <= now.there_ns_) {  // its own, or that of one before: it was there afterwards
+      now.since_ns_ = std::max(now.since_ns_, time_ns);
+      return nullptr;
+    }
     const bool seen = now.start_ns_ != 0 && now.record_ns_ >= time_ns;
     if (seen && now.by_record_) {  // it is the child: its record came before its fork
       now.since_ns_ = time_ns;
@@ -141,7 +152,9 @@ void ProcessRegistry::exited(pid_t pid, std::uint64_t time_ns) {
   if (slot == slots_.end() || !slot->second.now) return;
   const auto& [now, before] = slot->second;
   // Of the process before, which has been replaced by now.
-  if (time_ns < now->since_ns_ || (before && time_ns < now->record_ns_ && now->by_record_)) return;
+  if (time_ns < now->since_ns_ || time_ns < now->there_ns_ ||
+      (before && time_ns < now->record_ns_ && now->by_record_))
+    return;
   exited(*now);
 }
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <time.h>
 
 #include <chrono>
 #include <cstdint>
@@ -24,6 +25,15 @@
 #include "bpf/wire/event.h"
 
 namespace vitrine::observe {
+
+// The clocks of the kernel, in nanoseconds.
+
+inline std::uint64_t now_ns(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
 
 /// One process. Each kind of session derives its own.
 class ObservedProcess : public std::enable_shared_from_this<ObservedProcess> {
@@ -53,6 +63,7 @@ class ObservedProcess : public std::enable_shared_from_this<ObservedProcess> {
   std::uint64_t start_ns_ = 0;   ///< as records have it; 0: there was no record yet
   std::uint64_t record_ns_ = 0;  ///< of the record that `start_ns_` is from
   std::uint64_t since_ns_ = 0;   ///< it began then (its fork), or later; 0: that is not known
+  std::uint64_t there_ns_ = 0;   ///< it was there then, however late its fork is reported
   bool by_record_ = false;       ///< a record was the first that was seen of it
   bool superseded_ = false;      ///< another process has its PID
   std::uint64_t superseded_ns_ = 0;
@@ -88,6 +99,8 @@ class ProcessRegistry {
   /// As find(), and begins to observe it. Null: there are too many.
   ObservedProcess* observe(pid_t pid);
   ObservedProcess* observe(const vitrine_event_header& record);
+  /// Of a PID that is not observed yet: the process that has it, and had it at that time.
+  ObservedProcess* observe(pid_t pid, std::uint64_t there_ns);
 
   // What happens to processes; `time_ns`: when.
 

@@ -55,6 +55,7 @@ ProcessWatch::ProcessWatch(ProcessRegistry& processes, Listener& listener, bool 
 }
 
 Result<void> ProcessWatch::add(pid_t pid) {
+  const std::uint64_t there_ns = now_ns(CLOCK_MONOTONIC);
   FileDescriptor pidfd = open_pidfd(pid);
   if (!pidfd && errno == ESRCH)
     return fail(ErrorCode::not_found, fmt::format("no such process: {}", pid),
@@ -64,7 +65,7 @@ Result<void> ProcessWatch::add(pid_t pid) {
     return fail(ErrorCode::not_found,
                 fmt::format("{} is not a process: {}", pid, std::strerror(errno)),
                 "give the ID of the process, not of one of its threads");
-  ObservedProcess* process = processes_.observe(pid);
+  ObservedProcess* process = processes_.observe(pid, there_ns);
   if (process == nullptr) return fail(ErrorCode::limit, "too many processes");
   process->followed_ = true;
   if (process->is_target()) return {};
