@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <string>
 
@@ -114,20 +113,6 @@ bool kernel_has_struct(const char* name) {
 
 bool kernel_has_function(const char* name) {
   return kernel_describes(name, BTF_KIND_FUNC);
-}
-
-// A symbol of libbpf's kind (__ksym) would do, but libbpf then reads all of the file at each load,
-// by scanf, whether the program that wants it is loaded or not.
-KernelText scheduler_text() {
-  KernelText text;
-  std::ifstream symbols("/proc/kallsyms");
-  for (std::string line; (text.start == 0 || text.end == 0) && std::getline(symbols, line);) {
-    if (line.ends_with(" __sched_text_start"))
-      text.start = std::strtoull(line.c_str(), nullptr, 16);
-    else if (line.ends_with(" __sched_text_end"))
-      text.end = std::strtoull(line.c_str(), nullptr, 16);
-  }
-  return text.start < text.end ? text : KernelText{};
 }
 
 }  // namespace vitrine::bpf

@@ -45,14 +45,4 @@ inline Result<void> require_variables(const void* bss, std::string_view name) {
 /// failed.
 Result<void> require_kernel();
 
-// Where a part of the kernel's code is.
-
-struct KernelText {
-  std::uint64_t start = 0;
-  std::uint64_t end = 0;  ///< one past the last byte; 0: not known
-};
-
-/// The scheduler's, by /proc/kallsyms. Not known where the kernel hides its addresses.
-KernelText scheduler_text();
-
 }  // namespace vitrine::bpf

@@ -112,6 +112,9 @@ class LoadedProfiler final : public Profiler {
     if (rows() != 0)
       rows_ = TRY(MappedRows::open(fd(program_->maps.rows), std::size_t{2} * rows()));
     if (options_.off_cpu) {
+      bpf_test_run_opts run{};
+      run.sz = sizeof run;
+      bpf_prog_test_run_opts(bpf_program__fd(program_->progs.find_scheduler), &run);
       const __u32 only = 0;
       const vitrine_unused_blocks unused{0, blocks()};
       if (bpf_map_update_elem(fd(program_->maps.unused_blocks), &only, &unused, BPF_ANY) != 0)
@@ -291,12 +294,11 @@ class LoadedProfiler final : public Profiler {
     if (options_.filter != 0) bpf_map__set_max_entries(maps.unwanted, refused_subjects);
     if (options_.selects) bpf_map__set_max_entries(maps.refused_processes, refused_processes);
     bpf_program__set_autoload(program_->progs.reused, options_.unwinds != VITRINE_UNWINDS_NOT);
+    bpf_program__set_autoload(program_->progs.tick, options_.frequency != 0);
     bpf_program__set_autoload(program_->progs.switched, options_.off_cpu);
+    bpf_program__set_autoload(program_->progs.find_scheduler, options_.off_cpu);
     bpf_program__set_autoload(program_->progs.cut, options_.off_cpu);
     if (options_.off_cpu) {
-      const KernelText scheduler = scheduler_text();
-      program_->rodata->scheduler_start = scheduler.start;
-      program_->rodata->scheduler_end = scheduler.end;
       bpf_map__set_max_entries(maps.blocks, blocks());
       bpf_map__set_max_entries(maps.free_blocks, blocks());
       bpf_map__set_max_entries(maps.pending, std::max(options_.pending_threads, 1U));

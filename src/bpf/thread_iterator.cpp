@@ -179,13 +179,13 @@ class LoadedWaitingThreads final : public WaitingThreads {
 }  // namespace
 
 Result<std::unique_ptr<WaitingThreads>> WaitingThreads::open(bpf_object* profiler) {
-  if (!kernel_has_function("bpf_task_from_pid"))
-    return fail(
-        ErrorCode::unsupported,
-        "this kernel cannot read the memory of other threads (bpf_task_from_pid, Linux 6.2)");
   auto threads = std::make_unique<LoadedWaitingThreads>();
-  TRY(threads->load(profiler));
-  return threads;
+  auto loaded = threads->load(profiler);
+  if (loaded) return threads;
+  // Asked afterwards, as this takes the kernel's type information, which takes longer than all the rest.
+  if (kernel_has_function("bpf_task_from_pid")) return tl::unexpected(loaded.error());
+  return fail(ErrorCode::unsupported,
+              "this kernel cannot read the memory of other threads (bpf_task_from_pid, Linux 6.2)");
 }
 
 }  // namespace vitrine::bpf
