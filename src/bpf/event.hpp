@@ -104,8 +104,7 @@ struct StackSample {
   std::vector<std::uint64_t> frames;
   Address stack_start = 0;           ///< of the bytes below
   std::span<const std::byte> stack;  ///< from the stack pointer upward
-  /// Of the stack that a goroutine has left to call the vdso; empty: it has not. First are the frame
-  /// pointer and the return address of the function that left it.
+  /// Of the stack that a thread of Go has left for the one that it is on; empty: none is known.
   std::span<const std::byte> left_stack;
   Address left_start = 0;
 };

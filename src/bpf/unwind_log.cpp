@@ -64,7 +64,7 @@ std::uint32_t UnwindLog::number_of(const Rule& rule) {
         rule.cfa_register,
         static_cast<__u8>(rule.frame_pointer),
         static_cast<__u8>(rule.return_address),
-        0,
+        rule.form == Rule::Form::switched,
         rule.cfa_offset,
         rule.frame_pointer_offset,
         rule.return_address_offset};
@@ -84,6 +84,8 @@ std::uint32_t UnwindLog::code_of(const Rule& rule, Machine machine) {
     case Rule::Form::unknown:
     case Rule::Form::row:
       return special(VITRINE_UNWIND_COPY);
+    case Rule::Form::switched:
+      return VITRINE_UNWIND_BY_NUMBER | number_of(rule);
     case Rule::Form::offsets:
       break;
   }

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "elf/go_functions.hpp"
 #include "elf/notes.hpp"
 #include "symbol/demangle.hpp"
-#include "symbol/go_functions.hpp"
 
 namespace vitrine::symbol {
 namespace {
@@ -42,9 +42,9 @@ FileNames::FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dw
   for (Source& source : sources_) {
     add(mini_debug_symbols(*source.memory, source.elf));
     add(FunctionSymbols::read(*source.memory, source.elf, SHT_DYNSYM));
-    visit_go_functions(*source.memory, source.elf, [this](Address start, std::string_view name) {
-      go_functions_.try_emplace(start, name);
-    });
+    elf::visit_go_functions(
+        *source.memory, source.elf,
+        [this](Address start, std::string_view name) { go_functions_.try_emplace(start, name); });
   }
 }
 

@@ -15,12 +15,12 @@
 #include "base/limits.hpp"
 #include "base/pack.hpp"
 #include "base/text.hpp"
+#include "elf/go_functions.hpp"
 #include "elf/notes.hpp"
 #include "sandbox/worker.hpp"
 #include "symbol/demangle.hpp"
 #include "symbol/dwarf_info.hpp"
 #include "symbol/function_symbols.hpp"
-#include "symbol/go_functions.hpp"
 #include "symbol/signature.hpp"
 #include "unwind/exits.hpp"
 
@@ -179,7 +179,7 @@ class FunctionFinder {
     auto apart = find_debug_file(*file, elf, elf::hex_build_id(*file, elf), request.debug);
     sources_.push_back({std::move(file), std::move(elf)});
     if (apart != nullptr) sources_.push_back({std::move(apart->memory), std::move(apart->elf)});
-    is_go_ = is_go_file(sources_.front().elf);
+    is_go_ = elf::is_go_file(sources_.front().elf);
     for (Source& source : sources_) {
       take_table(FunctionSymbols::read(*source.memory, source.elf, SHT_SYMTAB));
       take_table(mini_debug_symbols(*source.memory, source.elf));
@@ -191,14 +191,14 @@ class FunctionFinder {
     FunctionListing listing;
     visit([&](const std::string& name, const elf::TableSymbol& symbol) { look_at(name, symbol); });
     if (is_go_)
-      visit_go_functions(*sources_.front().memory, sources_.front().elf,
-                         [&](Address address, std::string_view name) {
-                           elf::TableSymbol symbol;
-                           symbol.value = address;
-                           symbol.type = STT_FUNC;
-                           symbol.section = 1;
-                           look_at(std::string(name), symbol);
-                         });
+      elf::visit_go_functions(*sources_.front().memory, sources_.front().elf,
+                              [&](Address address, std::string_view name) {
+                                elf::TableSymbol symbol;
+                                symbol.value = address;
+                                symbol.type = STT_FUNC;
+                                symbol.section = 1;
+                                look_at(std::string(name), symbol);
+                              });
     find_addresses();
     open_dwarf();
     for (auto& [address, one] : found_) {
@@ -479,13 +479,13 @@ class FunctionFinder {
     };
     visit(look);
     if (!is_go_) return;
-    visit_go_functions(*sources_.front().memory, sources_.front().elf,
-                       [&](Address, std::string_view name) {
-                         elf::TableSymbol symbol;
-                         symbol.type = STT_FUNC;
-                         symbol.section = 1;
-                         look(std::string(name), symbol);
-                       });
+    elf::visit_go_functions(*sources_.front().memory, sources_.front().elf,
+                            [&](Address, std::string_view name) {
+                              elf::TableSymbol symbol;
+                              symbol.type = STT_FUNC;
+                              symbol.section = 1;
+                              look(std::string(name), symbol);
+                            });
   }
 
   Machine machine_;

@@ -20,13 +20,18 @@ namespace vitrine::unwind {
 struct Stack {
   Address start = 0;  ///< the stack pointer at the sample, or below
   std::span<const std::byte> bytes;
-  /// Of another stack, which a function has left for this one: from the words below its caller's
-  /// stack pointer on, the frame pointer and the return address. Empty: none was left.
+  /// Of another stack of the thread, which a function has left for this one. Empty: none was left.
   Address left_start = 0;
   std::span<const std::byte> left_bytes{};
   /// Of each copy: pages that are not in it. Bit n: the page n after that of its start.
   std::uint32_t gaps = 0, left_gaps = 0;
   mutable Address missed = 0;  ///< the last that read() did not have; 0: none
+
+  /// Where the copy begins that an address is in, or behind.
+  [[nodiscard]] Address start_of(Address address) const {
+    if (left_bytes.empty()) return start;
+    return address - left_start < address - start ? left_start : start;
+  }
 
   /// The word at an address, into `word`. False: the copies do not have it.
   bool read(Address address, std::uint64_t& word) const {
@@ -178,7 +183,7 @@ constexpr RegisterRule::Kind last(RegisterRule::Kind) {
   return RegisterRule::Kind::expression;
 }
 constexpr Rule::Form last(Rule::Form) {
-  return Rule::Form::signal;
+  return Rule::Form::switched;
 }
 constexpr Rule::Source last(Rule::Source) {
   return Rule::Source::lost;
@@ -192,8 +197,8 @@ auto fields(T& rule) {
 
 template <pack::Of<Row> T>
 auto fields(T& row) {
-  auto& [cfa, cfa_offset, registers, is_signal, expressions] = row;
-  return std::tie(cfa, cfa_offset, registers, is_signal, expressions);
+  auto& [cfa, cfa_offset, registers, is_signal, changes_stack, expressions] = row;
+  return std::tie(cfa, cfa_offset, registers, is_signal, changes_stack, expressions);
 }
 
 template <pack::Of<Rule> T>

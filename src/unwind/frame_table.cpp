@@ -142,6 +142,10 @@ Result<std::shared_ptr<FrameTable>> FrameTable::open(std::unique_ptr<Memory> fil
     return fail(ErrorCode::unsupported, "stacks are unwound on x86-64 and aarch64 only");
   std::shared_ptr<FrameTable> table(new FrameTable(std::move(file), std::move(elf), machine));
   table->find_cfi();
+  table->go_ = GoCode::open(table->windows_, table->elf_,
+                            [table = table.get()](Address at, std::span<std::byte> into) {
+                              return table->read_code(at, into);
+                            });
   return table;
 }
 
@@ -208,6 +212,7 @@ std::optional<Address> bias_of(std::span<const elf::Segment> segments, Address s
 
 std::optional<Row> FrameTable::make_row(Address address) {
   std::optional<Row> row;
+  if (go_ && go_->has(address)) return go_->row(address);
   if (cfi_)
     if (const auto entry = cfi_->find(address)) row = row_at(*entry, address, machine_);
   if (row && !(row->is_signal && machine_ == Machine::aarch64)) return row;
@@ -275,8 +280,11 @@ bool FrameTable::has_frame_pointers(Address address) {
 }
 
 Rule FrameTable::rule_by_code(Address pc, bool is_return) {
-  if (machine_ != Machine::x86_64 || has_frame_pointers(pc - (is_return ? 1 : 0))) return {};
-  Rule rule = code_rules_.rule(pc, is_return);
+  const Address lookup = pc - (is_return ? 1 : 0);
+  const bool is_go = go_ && go_->has(lookup);
+  if (machine_ != Machine::x86_64 || (!is_go && has_frame_pointers(lookup))) return {};
+  Rule rule;
+  if (!is_go) rule = code_rules_.rule(pc, is_return);
   if (rule.form == Rule::Form::none) rule.form = Rule::Form::unknown;
   return rule;
 }
@@ -307,10 +315,12 @@ Rule FrameTable::rule(Address address) {
   const auto [from, to] = start_code();
   Rule rule;
   if (address >= from && address < to) rule.form = Rule::Form::outermost;
+  if (go_ && go_->has(address)) rule.form = Rule::Form::unknown;
   return rule;
 }
 
 RuleBlock FrameTable::rules_around(Address address) {
+  if (go_ && go_->has(address)) return go_->rules_around(address);
   const auto position = cfi_ ? cfi_->position_of(address) : std::nullopt;
   if (!position) return rules_between(address, 0, cfi_ ? cfi_->start_of(0) : ~Address{0});
   RuleBlock block = rules_of_entries(*position);

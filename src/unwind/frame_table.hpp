@@ -18,6 +18,7 @@
 #include "elf/file.hpp"
 #include "unwind/cfi.hpp"
 #include "unwind/code_rules.hpp"
+#include "unwind/go_code.hpp"
 #include "unwind/rule.hpp"
 
 namespace vitrine::unwind {
@@ -88,6 +89,7 @@ class FrameTable final : public RuleSource {
   std::optional<CfiSection> cfi_;
   std::optional<Row> row_;  // that was asked for last
   CodeRules code_rules_;
+  std::optional<GoCode> go_;
   std::optional<std::pair<Address, Address>> start_code_;
   std::map<Address, bool> frame_pointers_;  // whether code without CFI keeps them, by its start
 };

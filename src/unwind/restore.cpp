@@ -257,8 +257,9 @@ class Restoration {
       case Kind::same:
         return known(position_.get(number));
       case Kind::at_cfa:
-        return is_kept(number) && is_popped(position_, plus) ? known(position_.get(number))
-                                                             : word_at(plus, stack_);
+        return is_kept(number) && !row_.changes_stack && is_popped(position_, plus)
+                   ? known(position_.get(number))
+                   : word_at(plus, stack_);
       case Kind::cfa_plus:
         return plus;
       case Kind::in_register:

@@ -65,7 +65,7 @@ Rule compact(const Row& row, Machine machine) {
   rule.cfa_offset = static_cast<std::int32_t>(row.cfa_offset);
   if (compact(row.registers[roles.frame], rule.frame_pointer, rule.frame_pointer_offset) &&
       compact(row.registers[roles.result], rule.return_address, rule.return_address_offset))
-    rule.form = Rule::Form::offsets;
+    rule.form = row.changes_stack ? Rule::Form::switched : Rule::Form::offsets;
   return rule;
 }
 

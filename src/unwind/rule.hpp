@@ -82,7 +82,8 @@ struct Row {
   RegisterRule cfa;  ///< in_register: that register + cfa_offset; or expression
   std::int64_t cfa_offset = 0;
   std::array<RegisterRule, register_count> registers;
-  bool is_signal = false;  ///< the frame of a signal trampoline: its caller was interrupted
+  bool is_signal = false;      ///< the frame of a signal trampoline: its caller was interrupted
+  bool changes_stack = false;  ///< the stack pointer may be of another stack than the CFA
   std::vector<std::byte> expressions;  ///< the bytes of all of them
 
   [[nodiscard]] std::span<const std::byte> expression(const RegisterRule& rule) const {
@@ -102,6 +103,7 @@ struct Rule {
     row,        ///< only the Row does
     outermost,  ///< the function has no caller
     signal,     ///< of a RulePage only: a signal trampoline with the kernel's own frame
+    switched,   ///< as `offsets`, but the stack pointer may be of another stack than the CFA
   };
   enum class Source : std::uint8_t { at_cfa, same, lost };
   Form form = Form::none;

@@ -34,7 +34,7 @@ class Walk {
       if (entry.region == no_region && !interrupted_) return End::bad;
       if (frames_.size() == limits::frames) return End::limit;
       frames_.push_back({pc(), entry.region, !interrupted_});
-      if (!leaves_to_other_stack(entry.region)) end = leave(entry, lookup);
+      end = leave(entry, lookup);
       if (!end && pc() == 0) end = End::outermost;
     }
     return *end;
@@ -65,26 +65,11 @@ class Walk {
     return row != nullptr && row->is_signal;
   }
 
-  /// Goes to the caller of the function that left another stack for this one: it is in the same file
-  /// as its caller, unlike what it called here (Go's runtime and the vdso).
-  bool leaves_to_other_stack(std::uint32_t region) {
-    constexpr Address words_below = 16;
-    std::uint64_t frame = 0, target = 0;
-    if (is_on_left_ || stack_.left_bytes.empty() || region == no_region ||
-        !stack_.read(stack_.left_start, frame) || !stack_.read(stack_.left_start + 8, target) ||
-        code_.find(target - 1) != region)
-      return false;
-    words()[roles_.frame] = frame;
-    words()[roles_.stack] = stack_.left_start + words_below;
-    call_from(target, words()[roles_.stack], true, true);
-    is_on_left_ = true;
-    return true;
-  }
-
   /// To the caller; an end if there is none.
   std::optional<End> leave(const RuleCache::Entry& entry, Address lookup) {
     switch (entry.rule.form) {
       case Rule::Form::offsets:
+      case Rule::Form::switched:
         if (!all_registers_) return by_offsets(entry.rule);
         [[fallthrough]];
       case Rule::Form::row: {
@@ -133,7 +118,11 @@ class Walk {
     if (!position_.knows(rule.cfa_register)) return lack_register();
     const Address cfa =
         words()[rule.cfa_register] + static_cast<std::uint64_t>(std::int64_t{rule.cfa_offset});
-    if (goes_back(cfa)) return End::bad;
+    const bool is_switched = rule.form == Rule::Form::switched;
+    if (is_switched)
+      was_switched_ = true;
+    else if (goes_back(cfa))
+      return End::bad;
     std::uint64_t target = 0;
     if (rule.return_address == Rule::Source::at_cfa) {
       const Address at = cfa + static_cast<std::uint64_t>(std::int64_t{rule.return_address_offset});
@@ -146,7 +135,8 @@ class Walk {
     const Address frame_at =
         cfa + static_cast<std::uint64_t>(std::int64_t{rule.frame_pointer_offset});
     bool has_frame = rule.frame_pointer != Rule::Source::lost && position_.knows(roles_.frame);
-    if (rule.frame_pointer == Rule::Source::at_cfa && !is_popped(position_, frame_at))
+    if (rule.frame_pointer == Rule::Source::at_cfa &&
+        (is_switched || !is_popped(position_, frame_at)))
       has_frame = stack_.read(frame_at, words()[roles_.frame]);
     call_from(target, cfa, has_frame);
     words()[roles_.stack] = cfa;
@@ -156,12 +146,13 @@ class Walk {
 
   std::optional<End> by_row(const Row* row) {
     if (row == nullptr) return End::no_rule;
+    was_switched_ = was_switched_ || row->changes_stack;
     auto next = restore(*row, position_, stack_);
     if (!next && next.error() == End::no_rule) return lack_register();
     if (!next && next.error() == End::truncated) return unreadable(stack_.missed);
     if (!next) return next.error();
     // A handler may have had a stack of its own.
-    if (!row->is_signal && goes_back(next->registers.sp())) return End::bad;
+    if (!row->is_signal && !row->changes_stack && goes_back(next->registers.sp())) return End::bad;
     const Address distance = next->registers.sp() - position_.registers.sp();
     position_ = *next;
     low_ = position_.registers.sp();
@@ -230,8 +221,8 @@ class Walk {
   }
   [[nodiscard]] End unreadable(Address address) const {
     if (on_other_stack_) return End::other_stack;
-    const Address start = is_on_left_ ? stack_.left_start : stack_.start;
-    return address - start <= limits::stack_bytes ? End::truncated : End::bad;
+    if (address - stack_.start_of(address) <= limits::stack_bytes) return End::truncated;
+    return was_switched_ && stack_.left_bytes.empty() ? End::other_stack : End::bad;
   }
   End lack_register() {
     lacked_register_ = true;
@@ -253,7 +244,7 @@ class Walk {
   Address low_;                  // no caller's frame ends below
   bool interrupted_ = true;      // the pc is where the function was, not where a call returns to
   bool on_other_stack_ = false;  // than the one that was copied
-  bool is_on_left_ = false;      // the stack that was left: stack_.left_bytes
+  bool was_switched_ = false;    // a function's frame was not on the stack that it called with
   bool all_registers_ = false;
   bool lacked_register_ = false;
 };

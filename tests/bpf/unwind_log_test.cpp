@@ -38,6 +38,7 @@ Rule decoded(const vitrine_unwind_tables& tables, std::uint32_t code, Machine ma
   rule.form = number < VITRINE_UNWIND_SPECIALS ? forms[number] : Rule::Form::offsets;
   if (number < VITRINE_UNWIND_SPECIALS) return rule;
   const vitrine_unwind_rule& from = tables.rules[number];
+  if (from.is_switched != 0) rule.form = Rule::Form::switched;
   rule.cfa_register = from.cfa_register;
   rule.frame_pointer = static_cast<Rule::Source>(from.frame_pointer);
   rule.return_address = static_cast<Rule::Source>(from.return_address);
@@ -108,6 +109,9 @@ TEST(UnwindLog, GivesARuleANumberOfItsOwnWhereItsCodeHasNoRoom) {
   Rule elsewhere = offsets(7, 16, at_cfa, -16);
   elsewhere.return_address_offset = -16;
   EXPECT_FALSE(in_code(elsewhere));
+  Rule switched = offsets(6, 16, at_cfa, -16);
+  switched.form = Rule::Form::switched;
+  EXPECT_FALSE(in_code(switched));
 }
 
 TEST(UnwindLog, LeavesRulesBeyondItsRoomToUserSpace) {

@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <thread>
+#include <tuple>
 
 #include "profiling/profiled.hpp"
 #include "support/child.hpp"
@@ -181,6 +183,73 @@ TEST(Go, CallsOfTheVdsoHaveTheirCallers) {
 TEST(Go, CallsOfTheVdsoHaveTheirCallersInStrippedPrograms) {
   expect_whole_in_vdso(GO_CLOCK "-stripped", "main.main");
 }
+
+/// What must be among the callers of a function.
+const std::map<std::string, std::vector<std::string>> callers_in_calls_c{
+    {"spin_in_c", {"c_leaf", "main.callsC", "main.main"}},
+    {"main.spinInGo", {"main.goCallback", "c_calls_go", "main.callsBack", "main.main"}},
+    {"runtime.GC", {"main.collects", "main.main"}},
+    {"runtime.readmemstats_m", {"runtime.ReadMemStats", "main.readsStats", "main.main"}},
+    {"time.now", {"main.asksForTime", "main.main"}},
+};
+
+class GoCallsC : public testing::TestWithParam<std::tuple<const char*, observe::Unwind>> {};
+
+/// Go calls C, which calls Go, several times over; the runtime works on the thread's own stack.
+TEST_P(GoCallsC, StacksGoThroughEachOfTheirStacks) {
+  const auto& [kind, unwind] = GetParam();
+  auto child = test::Child::spawn({std::string(GO_CALLS_C) + kind});
+  const std::string version = child.read_line().value_or("");
+  ASSERT_TRUE(version.starts_with("ready go1.")) << version;
+  if (std::atoi(version.c_str() + 10) < 21)
+    GTEST_SKIP() << version << " has no frame pointers there";
+  observe::ProfilingOptions options;
+  options.pids = {child.pid()};
+  options.frequency = 1999;
+  options.unwind = unwind;
+  options.verify_unwind = unwind == observe::Unwind::kernel;
+  const auto what = test::profile_while(options, [] { std::this_thread::sleep_for(4s); });
+  std::map<std::string, std::pair<std::size_t, std::size_t>> seen;
+  std::size_t whole = 0;
+  const bool is_stripped = std::string_view(kind) == "-stripped";  // of C nothing has a name then
+  for (const Sample& sample : what.profile.samples) {
+    whole += what.profile.stacks.at(sample.stack).end == profile::StackEnd::outermost;
+    const auto functions = test::functions_of(what.profile, sample);
+    for (const auto& [function, callers] : callers_in_calls_c) {
+      const auto at = std::ranges::find(functions, function);
+      if (at == functions.end()) continue;
+      auto& [right, all] = seen[function];
+      ++all;
+      auto from = at;
+      right += std::ranges::all_of(callers, [&](const std::string& caller) {
+        if (is_stripped && caller.starts_with("c_")) return true;
+        from = std::find(from, functions.end(), caller);
+        return from != functions.end();
+      });
+    }
+  }
+  for (const std::string& note : what.notes) fmt::print("{}\n", note);
+  fmt::print("{} of {} whole\n", whole, what.profile.samples.size());
+  EXPECT_GE(whole * 100, what.profile.samples.size() * 99);
+  std::size_t right = 0, all = 0;
+  for (const auto& [function, its] : seen) {
+    fmt::print("{}: {} of {} have their callers\n", function, its.first, its.second);
+    right += its.first;
+    all += its.second;
+  }
+  EXPECT_EQ(seen.size(), callers_in_calls_c.size() - is_stripped);
+  EXPECT_GT(all, 100U);
+  EXPECT_GE(right * 100, all * 99);
+  if (options.verify_unwind) {
+    EXPECT_GE(what.unwinding.agreed * 1000, what.unwinding.compared * 995);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, GoCallsC,
+                         testing::Combine(testing::Values("", "-stripped", "-pie"),
+                                          testing::Values(observe::Unwind::kernel,
+                                                          observe::Unwind::copy)),
+                         [](const auto& all) { return "Program" + std::to_string(all.index); });
 
 }  // namespace
 }  // namespace vitrine

@@ -94,14 +94,22 @@ class Process {
     auto table = FrameTable::open(std::make_unique<ByteMemory>(std::move(image)));
     EXPECT_TRUE(table);
     if (table) expect_blocks_of(**table);
-    unwinder_.replace(CodeMap({{jit, jit + 0x1000, 0, nullptr},
-                               {code, code + test::code_bytes, code, table ? *table : nullptr}}));
+    add({code, code + test::code_bytes, code, table ? *table : nullptr});
     registers_.machine = machine;
     set(roles_of(machine).stack, stack_start);
   }
   Process& set(std::size_t number, std::uint64_t value) {
     registers_.words[number] = value;
     return *this;
+  }
+  /// Instead of the code without a file.
+  void add(Region region) {
+    std::vector<Region> regions{{jit, jit + 0x1000, 0, nullptr}};
+    for (const Region& known : unwinder_.code().regions())
+      if (known.rules != nullptr) regions.push_back(known);
+    if (region.start == jit) regions.erase(regions.begin());
+    regions.push_back(std::move(region));
+    unwinder_.replace(CodeMap(std::move(regions)));
   }
   Process& at(Address pc) { return set(roles_of(machine_).pc, pc); }
 
@@ -147,21 +155,72 @@ TEST(Unwinder, GoesToTheOutermostFunction) {
   EXPECT_EQ(process.end, End::outermost);
 }
 
-TEST(Unwinder, GoesOnAtTheStackThatAFunctionHasLeft) {
-  auto process = x86();
-  // Other code, called with another stack: the leaf is the first in the file that left its own.
-  process.at(jit + 8).set(6, stack_start + 8);
-  const std::vector<std::uint64_t> words{0, 0, code + 0x110};
-  EXPECT_THAT(process.unwind(words, {7, code + 0x210, 0, 0, 0, code + 0x290}),
-              ElementsAre(jit + 8, code + 0x10f, code + 0x20f, code + 0x28f));
-  EXPECT_EQ(process.end, End::outermost);
-  EXPECT_THAT(process.unwind(words, {7, code + 0x210, 0}),
-              ElementsAre(jit + 8, code + 0x10f, code + 0x20f));
-  EXPECT_EQ(process.end, End::truncated);
-  // No code: nothing was left.
-  EXPECT_THAT(process.unwind(words, {7, 16, 0, 0, 0, code + 0x290}),
-              ElementsAre(jit + 8, code + 0x10f));
+/// Code that calls with the stack pointer on another stack than its frame is on.
+class Switching final : public RuleSource {
+ public:
+  Switching() {
+    row_.cfa = {RegisterRule::Kind::in_register, 0, 6};
+    row_.cfa_offset = 16;
+    row_.registers[6] = {RegisterRule::Kind::at_cfa, 0, -16};
+    row_.registers[16] = {RegisterRule::Kind::at_cfa, 0, -8};
+    row_.changes_stack = true;
+  }
+  [[nodiscard]] Machine machine() const override { return Machine::x86_64; }
+  Rule rule(Address) override { return compact(row_, Machine::x86_64); }
+  const Row* row(Address) override { return &row_; }
+
+ private:
+  Row row_;
+};
+
+class SwitchedStacks : public testing::TestWithParam<bool> {
+ protected:
+  /// The caller of the outermost of these has the rule that is asked for.
+  Process process() const {
+    // Only with all registers: the last function but one goes by rbx.
+    const Bytes by_rbx{0x0c, 3, 32};
+    auto functions = x86_functions();
+    if (GetParam()) functions[1].program = by_rbx;
+    Process its(Machine::x86_64, make_cfi(Machine::x86_64, x86_common, functions));
+    its.add({jit, jit + 0x1000, 0, std::make_shared<Switching>()});
+    return its;
+  }
+};
+
+TEST_P(SwitchedStacks, AreGoneThrough) {
+  auto its = process();
+  // The leaf is called by code whose frame is on the other stack, and that by a function there.
+  its.at(code + 0x110).set(6, left_start).set(3, left_start + 16);
+  const std::vector<std::uint64_t> words{jit + 8, 1, 2};
+  EXPECT_THAT(its.unwind(words, {7, code + 0x210, 0, 0, 0, code + 0x290}),
+              ElementsAre(code + 0x110, jit + 7, code + 0x20f, code + 0x28f));
+  EXPECT_EQ(its.end, End::outermost);
+  its.unwind(words, {7, code + 0x210, 0});
+  EXPECT_EQ(its.end, End::truncated);
+  EXPECT_THAT(its.unwind(words), ElementsAre(code + 0x110, jit + 7));
+  EXPECT_EQ(its.end, End::other_stack);
 }
+
+TEST_P(SwitchedStacks, AreGoneBackTo) {
+  auto its = process();
+  its.at(code + 0x110).set(6, left_start).set(3, stack_start + 40);
+  // From the first to the other stack, and behind what is there to the first again, further up.
+  const std::vector<std::uint64_t> words{jit + 8, 0, 0, 9, code + 0x210, 0, 0, 0, code + 0x290};
+  EXPECT_THAT(its.unwind(words, {stack_start + 24, jit + 0x18}),
+              ElementsAre(code + 0x110, jit + 7, jit + 0x17, code + 0x20f, code + 0x28f));
+  EXPECT_EQ(its.end, End::outermost);
+}
+
+TEST_P(SwitchedStacks, InCirclesEnd) {
+  auto its = process();
+  its.at(code + 0x110).set(6, left_start);
+  EXPECT_EQ(its.unwind({jit + 8}, {left_start, jit + 8}).size(), limits::frames);
+  EXPECT_EQ(its.end, End::limit);
+}
+
+INSTANTIATE_TEST_SUITE_P(With, SwitchedStacks, testing::Bool(), [](const auto& all) {
+  return all.param ? "AllRegisters" : "ThreeRegisters";
+});
 
 TEST(Unwinder, TakesTheRowOfThePc) {
   // push rbp (at + 4), mov rsp, rbp (at + 7).

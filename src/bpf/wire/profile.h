@@ -65,12 +65,15 @@ static inline __attribute__((always_inline)) int vitrine_is_refused(
          refused->image == now->image && refused->exec_id == now->exec_id;
 }
 
-/* A Go program, by its file. Its runtime calls the vdso on the thread's own stack (g0's). The stack of
- * the goroutine, to which the call belongs, is where a pointer in the runtime's structures has it: these
- * are offsets (symbol/go_functions.hpp). */
+/* A Go program, by its file. A thread has a goroutine's stack, and its own (g0's), on which the runtime
+ * runs C, the vdso, and parts of itself. The one that it has left for the other is where pointers in the
+ * runtime's structures have it: these are offsets (unwind/go_code.hpp). */
 struct vitrine_go_file {
+  __s32 g_of_thread;
   __u32 m_of_g;
-  __u32 stack_of_m;
+  __u32 current_of_m;
+  __u32 vdso_of_m;
+  __u32 stack_of_g;
 };
 
 /* ---- What it reports: records of the ring buffer ---- */
@@ -92,14 +95,14 @@ enum vitrine_sample_flag {
 /* Followed by `header.sets` vitrine_fire_set with their bytes, `kernel_bytes` of addresses (leaf
  * first), `register_bytes` (struct pt_regs; aarch64: user_pt_regs), `frame_bytes` of frames (leaf
  * first; VITRINE_UNWIND_RETURNS) if `unwound` is VITRINE_UNWOUND_WHOLE, `stack_bytes` of memory from
- * `stack_start` up, and `left_bytes` of a goroutine's stack from `left_start` up; each padded to
+ * `stack_start` up, and `left_bytes` of a Go thread's other stack from `left_start` up; each padded to
  * multiples of 8. Within a copy, pages that were not resident are gaps: what is there means nothing. */
 struct vitrine_stack_sample {
   struct vitrine_event_header event; /* of enum vitrine_sample_kind */
   __u64 off_ns;                      /* how long it was off its CPU */
   __u64 stack_start;                 /* the stack pointer, rounded down to a multiple of 8 */
-  __u64 left_start;     /* of the frame pointer and return address of what has left this stack */
-  __u64 unwound_to;     /* the code address at which unwinding in the kernel ended */
+  __u64 left_start;                  /* the stack pointer of what has left this stack, or below */
+  __u64 unwound_to;                  /* the code address at which unwinding in the kernel ended */
   __u64 subject;        /* a hash of all that a filter depends on; 0: that is not known for sure */
   __u32 kernel_bytes;   /* 0: it was in user code */
   __u32 register_bytes; /* 0: it has no user code */

@@ -58,7 +58,7 @@ struct vitrine_unwind_rule {
   __u8 cfa_register;  /* as DWARF numbers them */
   __u8 frame_pointer; /* enum vitrine_unwind_source */
   __u8 return_address;
-  __u8 reserved;
+  __u8 is_switched; /* the stack pointer may be of another stack than the CFA */
   __s32 cfa_offset;
   __s32 frame_pointer_offset;
   __s32 return_address_offset;
@@ -116,7 +116,6 @@ enum vitrine_unwound {
   VITRINE_UNWOUND_NO_RULE,   /* code that has no rule for the kernel */
   VITRINE_UNWOUND_NO_MEMORY, /* a word of the stack that is not resident */
   VITRINE_UNWOUND_BAD,       /* a frame below its callee's */
-  VITRINE_UNWOUND_LEFT,      /* a goroutine has left its stack (vitrine_go_file) */
   VITRINE_UNWOUND_TOO_DEEP,  /* more than VITRINE_UNWIND_STEPS */
   VITRINE_UNWOUNDS,
 };

@@ -142,9 +142,13 @@ class AskedFiles {
 /// Functions of Go's runtime that are a thread's first, or where a stack of its own begins (g0).
 bool is_root_of_go(std::string_view name) {
   name = name.substr(0, name.find(".abi0"));
-  constexpr std::array roots{
-      "runtime.mcall",  "runtime.mstart",      "runtime.clone",     "runtime.goexit",
-      "runtime.rt0_go", "runtime.systemstack", "runtime.morestack", "runtime.sigreturn__sigaction"};
+  constexpr std::array roots{"runtime.mcall",
+                             "runtime.mstart",
+                             "runtime.clone",
+                             "runtime.goexit",
+                             "runtime.rt0_go",
+                             "runtime.morestack",
+                             "runtime.sigreturn__sigaction"};
   return std::ranges::find(roots, name) != roots.end();
 }
 

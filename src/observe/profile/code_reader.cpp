@@ -158,8 +158,8 @@ CodeReader::File CodeReader::made_of(const std::string& name, OpenedFile file) {
     code->rules = std::move(*rules);
   else if (!name.starts_with("/memfd:"))  // code made at run time: no file has rules for it
     rules_->report(name, rules.error().message);
-  if (code->rules && code->rules->vdso_call())
-    go_files_.push_back({code->file, *code->rules->vdso_call()});
+  if (code->rules && code->rules->go_thread())
+    go_files_.push_back({code->file, *code->rules->go_thread()});
   return code;
 }
 

@@ -29,10 +29,10 @@ struct ProcessCode {
   std::vector<std::shared_ptr<const CodeFile>> files;
 };
 
-/// A file of the Go tool chain that calls the vdso on another stack.
+/// A file of the Go tool chain, whose threads have two stacks.
 struct GoFile {
   std::shared_ptr<const sandbox::FileMemory> file;
-  symbol::GoVdsoCall call;
+  unwind::GoThread thread;
 };
 
 /// Where the files of a process are looked for: descriptors, -1: none.

@@ -49,7 +49,7 @@ class RuleService {
     OpenedRules opened{table->machine(),
                        {},
                        table->problem().substr(0, limits::name_bytes),
-                       symbol::find_go_vdso_call(table->file(), table->elf())};
+                       unwind::find_go_thread(table->file(), table->elf())};
     for (const elf::Segment& segment : table->segments())
       if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0)
         opened.segments.push_back(segment);
@@ -96,7 +96,7 @@ std::size_t bytes_of(const std::optional<Row>& row) {
 bool is_sound(const OpenedRules& opened) {
   return unwind::is_unwound(opened.machine) && opened.segments.size() <= limits::file_segments &&
          opened.problem.size() <= limits::name_bytes &&
-         (!opened.vdso_call || symbol::is_sound(*opened.vdso_call));
+         (!opened.go_thread || unwind::is_sound(*opened.go_thread));
 }
 bool is_sound(const FoundRules& found) {
   return unwind::is_sound(found.rule) && found.around.is_sound();

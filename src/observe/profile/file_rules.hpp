@@ -17,8 +17,8 @@
 #include "elf/packed.hpp"
 #include "sandbox/files.hpp"
 #include "sandbox/worker.hpp"
-#include "symbol/go_functions.hpp"
 #include "unwind/frame.hpp"
+#include "unwind/go_code.hpp"
 #include "unwind/rule.hpp"
 #include "unwind/rule_page.hpp"
 
@@ -46,9 +46,9 @@ struct RuleRequest {
 
 struct OpenedRules {
   Machine machine = Machine::x86_64;
-  std::vector<elf::Segment> segments;  ///< those that are executed
-  std::string problem;                 ///< what of the CFI could not be used; empty: nothing
-  std::optional<symbol::GoVdsoCall> vdso_call;  ///< of a Go program
+  std::vector<elf::Segment> segments;         ///< those that are executed
+  std::string problem;                        ///< what of the CFI could not be used; empty: nothing
+  std::optional<unwind::GoThread> go_thread;  ///< of a Go program
 };
 
 struct FoundRules {
@@ -78,8 +78,8 @@ auto fields(T& request) {
 
 template <pack::Of<OpenedRules> T>
 auto fields(T& opened) {
-  auto& [machine, segments, problem, vdso_call] = opened;
-  return std::tie(machine, segments, problem, vdso_call);
+  auto& [machine, segments, problem, go_thread] = opened;
+  return std::tie(machine, segments, problem, go_thread);
 }
 
 template <pack::Of<FoundRules> T>
@@ -166,8 +166,8 @@ class FileRules final : public unwind::RuleSource {
   /// As unwind::bias_of.
   [[nodiscard]] std::optional<Address> bias(Address start, std::uint64_t offset) const;
 
-  [[nodiscard]] const std::optional<symbol::GoVdsoCall>& vdso_call() const {
-    return opened_.vdso_call;
+  [[nodiscard]] const std::optional<unwind::GoThread>& go_thread() const {
+    return opened_.go_thread;
   }
 
  private:

@@ -15,17 +15,12 @@ constexpr std::size_t max_given = 8;              // spaces of a process, rememb
 constexpr std::size_t max_seen_words = 1U << 20;  // 8 MiB
 
 /// Why stacks are unwound from copies, by enum vitrine_unwound.
-constexpr std::array<std::string_view, VITRINE_UNWOUNDS> reasons{"no unwinding in the kernel",
-                                                                 "",
-                                                                 "process not known yet",
-                                                                 "mappings just changed",
-                                                                 "code not known yet",
-                                                                 "rules not loaded yet",
-                                                                 "no rule for the kernel",
-                                                                 "stack not resident",
-                                                                 "inconsistent stack",
-                                                                 "goroutine in the vdso",
-                                                                 "too many frames"};
+constexpr std::array<std::string_view, VITRINE_UNWOUNDS> reasons{
+    "no unwinding in the kernel", "",
+    "process not known yet",      "mappings just changed",
+    "code not known yet",         "rules not loaded yet",
+    "no rule for the kernel",     "stack not resident",
+    "inconsistent stack",         "too many frames"};
 
 std::uint32_t page_of(Address address) {
   return static_cast<std::uint32_t>(address >> VITRINE_UNWIND_PAGE_BITS);

@@ -284,9 +284,12 @@ void LiveProfiling::look_at(ObservedProcess& process) {
 
 /// The kernel needs to know of Go programs where they keep their stacks.
 void LiveProfiling::give_go_files() {
-  for (const GoFile& file : programs_.take_go_files())
+  for (const GoFile& file : programs_.take_go_files()) {
+    const unwind::GoThread& its = file.thread;
     if (const auto executable = executable_of(file.file->original()))
-      profiler_->know(*executable, {file.call.m_of_g, file.call.stack_of_m});
+      profiler_->know(*executable, {its.g_of_thread, its.m_of_g, its.current_of_m, its.vdso_of_m,
+                                    its.stack_of_g});
+  }
 }
 
 void LiveProfiling::ask_ahead() {

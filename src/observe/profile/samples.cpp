@@ -12,8 +12,7 @@ constexpr std::uint64_t second_ns = 1'000'000'000;
 
 /// Why a copy of a stack, of at most so many bytes, has no more than it has.
 profile::StackEnd end_of_copy(const unwind::Stack& stack, std::size_t most) {
-  const bool is_left = !stack.left_bytes.empty();
-  const Address start = is_left ? stack.left_start : stack.start;
+  const Address start = stack.start_of(stack.missed);
   if (stack.missed - start >= limits::stack_copy) return profile::StackEnd::out_of_reach;
   constexpr std::size_t last_word = 8;  // the copy begins at a word
   return stack.missed - start + last_word > most ? profile::StackEnd::truncated

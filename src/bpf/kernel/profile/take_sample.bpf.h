@@ -42,7 +42,7 @@ struct {
 #include "bpf/kernel/profile/unwind_state.bpf.h"
 #endif
 
-/// What a goroutine has of its stack while the thread is in the vdso.
+/// What a thread of Go has of the stack that it has left for another.
 struct left_stack {
   __u64 start; /* 0: none was left */
   __u64 end;
@@ -199,24 +199,33 @@ VERIFIED_ALONE __u64 copy_stack(struct scratch* s, __u64 at, __u64 from, __u64 e
   return at + (copy.copied_to - from);
 }
 
-/// Goes from the thread's g, which is below its thread pointer, over its m, into s->left. What is read
-/// may be anything: a stack counts only within the bounds that its g has of it. Returns whether there is
-/// one. A function: what it has on its stack is not there while labels are read.
+/// Goes from the thread's g over its m to the stack that it has left for the one that it is on, into
+/// s->left. What is read may be anything: a stack counts only within the bounds that its g has of it.
+/// Returns whether there is one. A function: what it has on its stack is not there while labels are read.
 static __noinline int find_left_stack(struct scratch* s, const struct task_struct* task) {
   s->left.start = 0;
   if (!profile_config.go_files) return 0;
   const struct vitrine_executable executable = executable_of(task);
   const struct vitrine_go_file* file = bpf_map_lookup_elem(&go_files, &executable);
-  __u64 g = 0, m = 0, pointer = 0, bounds[2];
-  if (!file || READ_USER(&g, 8, s->room.thread_pointer - 8) || READ_USER(bounds, 16, g)) return 0;
-  if (READ_USER(&m, 8, g + file->m_of_g) || READ_USER(&pointer, 8, m + file->stack_of_m)) return 0;
-  if (pointer % 8 || pointer < bounds[0] + 16 || pointer > bounds[1]) return 0;
-  s->left.start = pointer - 16;
+  __u64 g = 0, m = 0, own = 0, other = 0, pointer = 0, bounds[2];
+  if (!file || READ_USER(&g, 8, s->room.thread_pointer + (__s64)file->g_of_thread) ||
+      READ_USER(&m, 8, g + file->m_of_g) || READ_USER(&own, 8, m) ||
+      READ_USER(&pointer, 8, m + file->vdso_of_m))
+    return 0;
+  // In the vdso, the thread is still the goroutine's; m.vdsoSP is above the frame that calls it.
+  const int in_vdso = pointer != 0 && g != own;
+  other = in_vdso ? g : own;
+  if (g == own && READ_USER(&other, 8, m + file->current_of_m)) return 0;
+  if (in_vdso)
+    pointer -= 16;
+  else if (READ_USER(&pointer, 8, other + file->stack_of_g))
+    return 0;
+  if (READ_USER(bounds, 16, other)) return 0;
+  if (pointer % 8 || pointer < bounds[0] || pointer >= bounds[1]) return 0;
+  s->left.start = pointer;
   s->left.end = bounds[1];
   return 1;
 }
-
-#define VDSO_STACK 1024 /* what calls of the vdso take at most of a copy */
 
 /// `head`: its registers are behind it at `registers_at`. Returns where the sample ends.
 static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at, __u64 at,
@@ -227,19 +236,24 @@ static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at,
   __u64 most = profile_config.stack_bytes;
   if (most > VITRINE_STACK_COPY) most = VITRINE_STACK_COPY;
   const int has_left = find_left_stack(s, taking->task);
-  const __u64 first_most = has_left && most > VDSO_STACK ? VDSO_STACK : most;
+  __u64 left_most = has_left ? s->left.end - s->left.start : 0;
+  if (left_most > most) left_most = most;
+  // Of both together there is not more than of one: the other stack has half of that at most.
+  if (left_most > VITRINE_STACK_COPY / 2) left_most = VITRINE_STACK_COPY / 2;
+  const __u64 room = VITRINE_STACK_COPY - left_most;
+  const __u64 first_most = most < room ? most : room;
   const __u64 start = registers[STACK_POINTER] & ~7ULL;
   __u64 end = stack_end(start, first_most, taking->process.start_stack, s->room.thread_pointer);
   head->stack_start = start;
   __u64 ends_at = copy_stack(s, at, start, end);
   head->stack_bytes = ends_at - at;
   head->stack_gaps = s->gaps;
-  int is_cut = end - start == most || head->stack_bytes < end - start;
+  int is_cut = end - start == first_most || head->stack_bytes < end - start;
   if (has_left) {
     const __u64 left = s->left.start;
     at = (ends_at + 7) & ~7ULL;
     end = s->left.end;
-    if (end - left > most) end = left + most;
+    if (end - left > left_most) end = left + left_most;
     ends_at = copy_stack(s, at, left, end);
     head->left_start = left;
     head->left_bytes = ends_at - at;
@@ -265,8 +279,6 @@ static __always_inline int append_frames(struct scratch* s, __u64 registers_at, 
   if (profile_config.unwinds == VITRINE_UNWINDS_NOT) return 1;
   head->unwound = unwind_user_stack(s, registers_at, *at, &taking->process);
   head->unwound_to = s->unwinding.pc - !s->unwinding.interrupted;
-  if (head->unwound == VITRINE_UNWOUND_WHOLE && find_left_stack(s, taking->task))
-    head->unwound = VITRINE_UNWOUND_LEFT;
   if (head->unwound != VITRINE_UNWOUND_WHOLE) return 1;
   head->frames = s->unwinding.frames;
   head->frame_bytes =

@@ -162,10 +162,12 @@ struct step {
   __u64 base;
   __s32 cfa_offset, frame_pointer_offset, return_address_offset;
   __u8 frame_pointer, return_address; /* enum vitrine_unwind_source */
+  __u8 is_switched;
 };
 
 static __always_inline void step_of_code(struct step* step, __u32 code) {
   const __u32 saved = code & VITRINE_UNWIND_MOST_SAVED;
+  step->is_switched = 0;
   step->cfa_offset = (code >> 7 & VITRINE_UNWIND_MOST_CFA) * 8;
   step->frame_pointer = saved ? VITRINE_UNWIND_AT_CFA : VITRINE_UNWIND_SAME;
   step->frame_pointer_offset = -(__s32)(saved * 8);
@@ -221,11 +223,11 @@ static __always_inline int read_stack(struct unwinding* u, __u64 address, __u64*
 
 static __always_inline long apply(struct unwinding* u, const struct step* step) {
   const __u64 cfa = step->base + step->cfa_offset;
-  if (cfa < u->low || (cfa == u->low && !u->interrupted))
+  if (!step->is_switched && (cfa < u->low || (cfa == u->low && !u->interrupted)))
     return end_unwinding(u, VITRINE_UNWOUND_BAD);
   const __u64 frame_at = cfa + step->frame_pointer_offset;
   // What is below the stack pointer at a call is the callee's: the register has been restored.
-  const int is_popped = u->knows_sp && frame_at < u->sp && !u->interrupted;
+  const int is_popped = !step->is_switched && u->knows_sp && frame_at < u->sp && !u->interrupted;
   const int reads_frame = step->frame_pointer == VITRINE_UNWIND_AT_CFA && !is_popped;
   __u64 target = u->link, frame_pointer = 0;
   if (reads_frame && !read_stack(u, frame_at, &frame_pointer))
@@ -306,6 +308,7 @@ static __always_inline long by_rule(struct scratch* s, __u32 code) {
     step.return_address_offset = rule->return_address_offset;
     step.frame_pointer = rule->frame_pointer;
     step.return_address = rule->return_address;
+    step.is_switched = rule->is_switched;
     base = rule->cfa_register;
   } else {
     step_of_code(&step, code);
