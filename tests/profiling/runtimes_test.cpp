@@ -208,7 +208,7 @@ TEST_P(GoCallsC, StacksGoThroughEachOfTheirStacks) {
   options.frequency = 1999;
   options.unwind = unwind;
   options.verify_unwind = unwind == observe::Unwind::kernel;
-  const auto what = test::profile_while(options, [] { std::this_thread::sleep_for(4s); });
+  const auto what = test::profile_while(options);  // until it ends
   std::map<std::string, std::pair<std::size_t, std::size_t>> seen;
   std::size_t whole = 0;
   const bool is_stripped = std::string_view(kind) == "-stripped";  // of C nothing has a name then
@@ -238,7 +238,7 @@ TEST_P(GoCallsC, StacksGoThroughEachOfTheirStacks) {
     all += its.second;
   }
   EXPECT_EQ(seen.size(), callers_in_calls_c.size() - is_stripped);
-  EXPECT_GT(all, 100U);
+  EXPECT_GT(all, 50U);
   EXPECT_GE(right * 100, all * 99);
   if (options.verify_unwind) {
     EXPECT_GE(what.unwinding.agreed * 1000, what.unwinding.compared * 995);
