@@ -114,8 +114,9 @@ Result<void> parse_fire(std::span<const std::byte> record, Fire& fire) {
 
 static_assert(VITRINE_STACK_COPY == limits::stack_copy);
 
-Result<void> parse_stack_sample(std::span<const std::byte> record, StackSample& sample) {
-  RecordReader reader(record);
+namespace {
+
+Result<void> take_sample(RecordReader& reader, StackSample& sample) {
   if (!reader.take(sample.head)) return RecordReader::ends_early();
   if (sample.head.event.sets > VITRINE_DEFINITIONS)
     return fail(ErrorCode::malformed, "a sample has more label sets than the limits allow");
@@ -131,6 +132,20 @@ Result<void> parse_stack_sample(std::span<const std::byte> record, StackSample& 
     return RecordReader::ends_early();
   sample.stack_start = sample.head.stack_start;
   sample.left_start = sample.head.left_start;
+  return {};
+}
+
+}  // namespace
+
+Result<void> parse_stack_sample(std::span<const std::byte> record, StackSample& sample) {
+  RecordReader reader(record);
+  TRY(take_sample(reader, sample));
+  sample.waker.reset();
+  if (reader.empty()) return {};
+  sample.waker = std::make_shared<StackSample>();
+  TRY(take_sample(reader, *sample.waker));
+  if (sample.waker->head.event.kind != VITRINE_SAMPLE_WAKER)
+    return fail(ErrorCode::malformed, "behind a sample is another one, not what woke its thread");
   return {};
 }
 

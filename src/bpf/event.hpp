@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -107,6 +108,8 @@ struct StackSample {
   /// Of the stack that a thread of Go has left for the one that it is on; empty: none is known.
   std::span<const std::byte> left_stack;
   Address left_start = 0;
+  /// Off the CPU: what ended the wait, of VITRINE_SAMPLE_WAKER. Null: not asked for, not known, or it has not ended.
+  std::shared_ptr<StackSample> waker;
 };
 
 /// Takes a record apart, into `sample` (whose vectors are used again). Error: malformed.

@@ -254,7 +254,7 @@ class LoadedProfiler final : public Profiler {
         counter(VITRINE_PROFILE_SAMPLES),      counter(VITRINE_PROFILE_LOST),
         counter(VITRINE_PROFILE_CUT),          counter(VITRINE_PROFILE_FAULTS),
         counter(VITRINE_PROFILE_SHORT_BLOCKS), counter(VITRINE_PROFILE_WAITING_FULL),
-        counter(VITRINE_PROFILE_UNWANTED)};
+        counter(VITRINE_PROFILE_UNWANTED),     counter(VITRINE_PROFILE_NO_WAKER)};
     out.samples += unfinished_.samples;
     out.lost += unfinished_.lost + ring_->dropped();
     out.short_blocks += unfinished_.short_blocks;
@@ -270,6 +270,10 @@ class LoadedProfiler final : public Profiler {
     if (options_.rows == 0 || options_.unwinds == VITRINE_UNWINDS_NOT) return 0;
     return std::bit_ceil(std::clamp(options_.rows, fewest, most));
   }
+
+  [[nodiscard]] bool wakers() const { return options_.off_cpu && options_.wakers; }
+  /// What a filter does not hold for without its waker's labels, it may hold for with them.
+  [[nodiscard]] std::uint32_t filter() const { return wakers() ? 0 : options_.filter; }
 
   [[nodiscard]] std::size_t ring_bytes() const { return RecordRing::size_of(options_.ring_bytes); }
 
@@ -291,13 +295,15 @@ class LoadedProfiler final : public Profiler {
     bpf_map__set_max_entries(maps.sent, noted_sets(options_, bytes_of_sent_set, max_sent));
     bpf_map__set_max_entries(maps.contents, noted_sets(options_, bytes_of_hashed_set, max_hashed));
     if (rows() != 0) bpf_map__set_max_entries(maps.rows, 2 * rows());
-    if (options_.filter != 0) bpf_map__set_max_entries(maps.unwanted, refused_subjects);
+    if (filter() != 0) bpf_map__set_max_entries(maps.unwanted, refused_subjects);
     if (options_.selects) bpf_map__set_max_entries(maps.refused_processes, refused_processes);
     bpf_program__set_autoload(program_->progs.reused, options_.unwinds != VITRINE_UNWINDS_NOT);
     bpf_program__set_autoload(program_->progs.tick, options_.frequency != 0);
     bpf_program__set_autoload(program_->progs.switched, options_.off_cpu);
     bpf_program__set_autoload(program_->progs.find_scheduler, options_.off_cpu);
     bpf_program__set_autoload(program_->progs.cut, options_.off_cpu);
+    bpf_program__set_autoload(program_->progs.woken, wakers());
+    if (wakers()) bpf_map__set_max_entries(maps.wakings, std::max(options_.pending_threads, 1U));
     if (options_.off_cpu) {
       bpf_map__set_max_entries(maps.blocks, blocks());
       bpf_map__set_max_entries(maps.free_blocks, blocks());
@@ -315,7 +321,8 @@ class LoadedProfiler final : public Profiler {
     config.preempted = options_.preempted;
     config.unwinds = options_.unwinds;
     config.rows = rows();
-    config.filter = options_.filter;
+    config.filter = filter();
+    config.wakers = wakers();
     config.selection = options_.selects ? 1 : 0;
     const auto row_ns =
         static_cast<std::uint64_t>(std::max<std::int64_t>(options_.row_time.count(), 1));
@@ -348,6 +355,12 @@ class LoadedProfiler final : public Profiler {
 
   Result<void> watch_switches() {
     const KernelLog log;
+    // First, so that it sees the end of every wait that the other sees.
+    if (wakers()) {
+      bpf_link* link = bpf_program__attach(program_->progs.woken);
+      if (link == nullptr) return tl::unexpected(log.error("trace what wakes threads", errno));
+      links_.push_back(link);
+    }
     const std::uint64_t began_ns = monotonic_ns();
     bpf_link* link = bpf_program__attach(program_->progs.switched);
     if (link == nullptr)
@@ -364,9 +377,14 @@ class LoadedProfiler final : public Profiler {
     links_.clear();
   }
 
+  void complete() {
+    kept_.complete(sample_.head.event, sample_.sets);
+    if (const auto& waker = sample_.waker) kept_.complete(waker->head.event, waker->sets);
+  }
+
   void hand_over(std::span<const std::byte> record, const Sink& sink) {
     if (!parse_stack_sample(record, sample_)) return;  // vitrine's program writes none such
-    kept_.complete(sample_.head.event, sample_.sets);
+    complete();
     program_->bss->config.epoch = kept_.epoch();
     const bool begins_row = (sample_.head.event.flags & VITRINE_SAMPLE_ADDED) == 0;
     if (begins_row && rows_ != nullptr && !rows_->table.add(sample_.head.row)) sample_.head.row = 0;
@@ -384,7 +402,7 @@ class LoadedProfiler final : public Profiler {
                        const Sink& sink) {
     if (!parse_stack_sample(record, sample_)) return;
     if (sample_.head.generation == generation) return hand_over(record, sink);
-    kept_.complete(sample_.head.event, sample_.sets);
+    complete();
     if (later_bytes_ + record.size() > ring_bytes()) {
       ++unfinished_.lost;
       return;

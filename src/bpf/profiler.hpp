@@ -25,6 +25,7 @@ struct ProfilerOptions {
   bool off_cpu = false;                   ///< of threads that gave up their CPU, or have none
   std::chrono::nanoseconds min_block{0};  ///< off-CPU stretches shorter than this are passed over
   bool preempted = false;      ///< off-CPU: also threads that were put off while they could run
+  bool wakers = false;         ///< off-CPU: also what wakes threads; then no sample is refused
   bool every_process = false;  ///< false: those that want() was called for
   bool follow = false;         ///< what these fork, too, even before want() is called for it
   bool kernel_stacks = true;
@@ -56,6 +57,7 @@ struct ProfilerCounters {
   std::uint64_t short_blocks = 0;  ///< off-CPU stretches shorter than min_block
   std::uint64_t waiting_full = 0;  ///< off-CPU: how often the buffer of waiting threads was full
   std::uint64_t unwanted = 0;      ///< of the samples: refused
+  std::uint64_t no_waker = 0;      ///< waits that ended, and what woke the thread had no room
 };
 
 class Profiler : public ProcessTable {

@@ -64,13 +64,21 @@ class LinksAsLabels {
   std::size_t bytes_ = 0;
 };
 
+/// A waker's label is called "waker.KEY", and keys that are taken become "label.KEY".
+bool covers_label(const Redaction& redaction, std::string_view key) {
+  if (redaction.covers_label(key)) return true;
+  for (const std::string_view prefix : {"waker.", "label."})
+    if (key.starts_with(prefix)) return covers_label(redaction, key.substr(prefix.size()));
+  return false;
+}
+
 }  // namespace
 
 Profile redacted(Profile profile, const Redaction& redaction) {
   if (!redaction.any()) return profile;
   for (LabelSet& set : profile.label_sets)
     for (Label& label : set)
-      if (redaction.covers_label(label.key)) label.value = redaction.replacement(label.value);
+      if (covers_label(redaction, label.key)) label.value = redaction.replacement(label.value);
   LinksAsLabels(profile, redaction).run();
   for (Process& process : profile.processes)
     for (Attribute& attribute : process.resource)

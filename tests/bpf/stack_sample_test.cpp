@@ -63,6 +63,45 @@ TEST(ParseStackSample, TakesARecordApart) {
   }
 }
 
+/// What woke its thread is behind it, from the next word on.
+Bytes woken_record() {
+  Bytes out = record();
+  out.resize((out.size() + 7) / 8 * 8);
+  vitrine_stack_sample head{};
+  head.event.kind = VITRINE_SAMPLE_WAKER;
+  head.event.tid = 77;
+  head.kernel_bytes = 8;
+  add(out, head);
+  add(out, std::uint64_t{103});
+  return out;
+}
+
+TEST(ParseStackSample, TakesItsWakerApart) {
+  const Bytes woken = woken_record(), alone = record();
+  StackSample sample;
+  ASSERT_TRUE(parse_stack_sample(woken, sample));
+  EXPECT_THAT(sample.kernel_stack, testing::ElementsAre(101, 102));
+  ASSERT_NE(sample.waker, nullptr);
+  EXPECT_EQ(sample.waker->head.event.tid, 77);
+  EXPECT_THAT(sample.waker->kernel_stack, testing::ElementsAre(103));
+  EXPECT_TRUE(sample.waker->registers.empty());
+  ASSERT_TRUE(parse_stack_sample(alone, sample));
+  EXPECT_EQ(sample.waker, nullptr);
+}
+
+TEST(ParseStackSample, RefusesWakersThatEndTooEarlyOrAreNone) {
+  const Bytes woken = woken_record();
+  const std::size_t alone = (record().size() + 7) / 8 * 8;
+  StackSample sample;
+  for (std::size_t length = alone + 1; length < woken.size(); ++length)
+    EXPECT_FALSE(parse_stack_sample(std::span(woken).first(length), sample)) << length;
+  Bytes two = record();
+  two.resize(alone);
+  const Bytes other = record();
+  two.insert(two.end(), other.begin(), other.end());
+  EXPECT_FALSE(parse_stack_sample(two, sample));
+}
+
 TEST(ParseStackSample, RefusesEveryRecordThatEndsTooEarly) {
   const Bytes bytes = record();
   StackSample sample;

@@ -480,6 +480,7 @@ TEST(ProfileCommand, RefusesWhatMakesNoSense) {
   EXPECT_EQ(profile({"1", "--format", "json", "--format", "folded"}).status, 2);
   EXPECT_EQ(profile({"1", "--filter", "tenant"}).status, 2);
   EXPECT_EQ(profile({"1", "--preempted"}).status, 2);
+  EXPECT_EQ(profile({"1", "--wakers"}).status, 2);
   EXPECT_EQ(profile({"1", "--watch"}).status, 2);
   EXPECT_EQ(profile({"1", "--freq", "0"}).status, 2);
   EXPECT_EQ(profile({"2147483600"}).status, 4);

@@ -165,7 +165,7 @@ static __always_inline void inherit(struct process* process, const struct task_s
         given_target(&tgid, BPF_CORE_READ(task, group_leader, start_boottime));
     if (image_of(task) != process->image) same_image = 0;
     if (!target) continue;
-    process->selected = 1;
+    process->selected = !target->is_bystander;
     if (same_image && is_of(target, process->image)) {
       process->target = target;
       // Libraries that its parent has loaded since are not the child's.
@@ -206,7 +206,7 @@ static __always_inline void identify(struct process* process, const struct task_
 /// Of a process that is identified: what is known of it.
 static __always_inline void find_target(struct process* process, const struct task_struct* task) {
   const struct vitrine_target* target = given_target(&process->tgid, process->born);
-  if (target) process->selected = 1;
+  if (target) process->selected = !target->is_bystander;
   if (target && is_of(target, process->image)) {
     process->target = target;
     return;

@@ -40,6 +40,7 @@ struct vitrine_profile_config {
   __u32 every_process;
   __u32 follow;     /* processes that are known by their ancestors only, too */
   __u32 preempted;  /* off-CPU: threads that could have run, too */
+  __u32 wakers;     /* off-CPU: what wakes threads is sampled, too */
   __u32 go_files;   /* something is known of Go programs: struct vitrine_go_file */
   __u32 unwinds;    /* enum vitrine_unwinds */
   __u32 rows;       /* of one generation, a power of two; 0: samples are not added up */
@@ -81,6 +82,9 @@ struct vitrine_go_file {
 enum vitrine_sample_kind {
   VITRINE_SAMPLE_ON_CPU,
   VITRINE_SAMPLE_OFF_CPU, /* the time is that of going off */
+  /* Of the thread that was on the CPU which ended the wait of the sample that this one is behind. It may have been
+   * interrupted, and an interrupt have ended the wait: its kernel stack shows it. */
+  VITRINE_SAMPLE_WAKER,
 };
 
 /* vitrine_event_header.flags, beside enum vitrine_fire_flag. */
@@ -96,7 +100,8 @@ enum vitrine_sample_flag {
  * first), `register_bytes` (struct pt_regs; aarch64: user_pt_regs), `frame_bytes` of frames (leaf
  * first; VITRINE_UNWIND_RETURNS) if `unwound` is VITRINE_UNWOUND_WHOLE, `stack_bytes` of memory from
  * `stack_start` up, and `left_bytes` of a Go thread's other stack from `left_start` up; each padded to
- * multiples of 8. Within a copy, pages that were not resident are gaps: what is there means nothing. */
+ * multiples of 8. Within a copy, pages that were not resident are gaps: what is there means nothing. Behind a
+ * sample off the CPU there may be that of its waker. */
 struct vitrine_stack_sample {
   struct vitrine_event_header event; /* of enum vitrine_sample_kind */
   __u64 off_ns;                      /* how long it was off its CPU */
@@ -127,11 +132,13 @@ struct vitrine_unused_blocks {
   __u32 end;
 };
 
-/* A thread that is off its CPU: where its sample is. */
+/* A thread that is off its CPU: where its sample is. The same of what woke a thread. */
 struct vitrine_pending {
   __u64 since_ns; /* 0: it is back */
   __u32 bytes;    /* of its sample, whose first blocks these are; 0: it did not fit */
   __u32 blocks;   /* of `block` */
+  __u32 sleeps;   /* it gave its CPU up, so something has to wake it */
+  __u32 reserved;
   __u32 block[VITRINE_BLOCKS];
   struct vitrine_row_key row; /* first 0: it is not added up */
 };
@@ -145,5 +152,6 @@ enum vitrine_profile_counter {
   VITRINE_PROFILE_SHORT_BLOCKS, /* off-CPU stretches shorter than min_block_ns */
   VITRINE_PROFILE_WAITING_FULL, /* no room for a thread that is off its CPU */
   VITRINE_PROFILE_UNWANTED,     /* of the samples: of a process or subject that is refused */
+  VITRINE_PROFILE_NO_WAKER,     /* waits whose wakers are not known: no room for their samples */
   VITRINE_PROFILE_COUNTERS,
 };

@@ -28,6 +28,7 @@ constexpr std::array agent_keys{
     AgentKey{{"profile.frequency", ValueKind::number}, "--freq", "99"},
     AgentKey{{"profile.min_block", ValueKind::text}, "--min-block", ""},
     AgentKey{{"profile.preempted", ValueKind::flag}, "--preempted", "false"},
+    AgentKey{{"profile.wakers", ValueKind::flag}, "--wakers", "false"},
     AgentKey{{"profile.kernel", ValueKind::flag}, "--no-kernel", "true", true},
     AgentKey{{"profile.symbols", ValueKind::flag}, "--no-symbols", "true", true},
     AgentKey{{"profile.unwind", ValueKind::text}, "--unwind", "\"auto\""},

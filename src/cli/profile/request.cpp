@@ -27,6 +27,8 @@ void SamplingOptions::define(CLI::App& app) {
       ->option_text("TIME");
   app.add_flag("--preempted", preempted_,
                "Off CPU: also count time in which threads were runnable but preempted");
+  app.add_flag("--wakers", wakers_,
+               "Off CPU: add the stack and labels of the thread that ended each wait");
   app.add_flag("--no-kernel", no_kernel_, "Omit functions of the kernel");
   app.add_flag("--no-symbols", no_symbols_,
                "Keep addresses and build IDs without names, for an engine that has the symbols");
@@ -61,6 +63,7 @@ Result<void> SamplingOptions::take(observe::ProfilingOptions& options,
   options.on_cpu = on_cpu_ || !off_cpu_;
   options.off_cpu = off_cpu_;
   options.preempted = preempted_;
+  options.wakers = wakers_;
   options.kernel_frames = !no_kernel_;
   options.symbols = !no_symbols_;
   options.verify_unwind = verify_unwind_;
@@ -73,8 +76,9 @@ Result<void> SamplingOptions::take(observe::ProfilingOptions& options,
   if (verify_unwind_ && unwind_ == "copy")
     return fail(ErrorCode::usage, "--verify-unwind compares what the kernel unwinds with copies",
                 "omit --unwind copy");
-  if (!off_cpu_ && (preempted_ || min_block_))
-    return fail(ErrorCode::usage, "--preempted and --min-block require --off-cpu", "add --off-cpu");
+  if (!off_cpu_ && (preempted_ || min_block_ || wakers_))
+    return fail(ErrorCode::usage, "--preempted, --min-block and --wakers require --off-cpu",
+                "add --off-cpu");
   if (min_block_) options.min_block = *min_block_;
   if (naming_) naming = naming_;
   return {};

@@ -28,6 +28,7 @@ class SamplingOptions {
   bool on_cpu_ = false;
   bool off_cpu_ = false;
   bool preempted_ = false;
+  bool wakers_ = false;
   bool no_kernel_ = false;
   bool no_symbols_ = false;
   bool verify_unwind_ = false;

@@ -170,7 +170,8 @@ void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
                        (opened.error().remedy.empty() ? "" : "; " + opened.error().remedy));
   }
   // Of one that shows us nothing the kernel is given just that.
-  its = {std::move(look), true, kernel_tgid != 0 ? kernel_tgid : kernel_tgid_of(pid), 0};
+  its = {std::move(look), true, kernel_tgid != 0 ? kernel_tgid : kernel_tgid_of(pid), 0,
+         its.is_bystander};
   configure(its);
 }
 
@@ -241,6 +242,7 @@ void EventLabels::configure(ProcessLabels& its) {
     if (auto file = target::open_at(look.subject->process().proc_dir(), "exe", O_PATH))
       if (const auto executable = executable_of(file->get())) assume(*executable, target);
   }
+  target.is_bystander = its.is_bystander;
   if (auto done = table_.want(its.kernel_tgid, target); !done)
     notes_.push_back(done.error().message);
   if (target.image != no_image) its.given_ns = now_ns(CLOCK_MONOTONIC);

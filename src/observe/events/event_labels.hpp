@@ -40,9 +40,11 @@ struct ProcessLabels {
   pid_t kernel_tgid = 0;
   std::uint64_t given_ns =
       0;  ///< when the kernel was given it, on the clock of records; 0: not yet
+  /// Its threads are not asked for: only what they have displayed when they wake those that are.
+  bool is_bystander = false;
 
   /// A child is like its parent until it is looked at.
-  [[nodiscard]] ProcessLabels child() const { return {look, false, 0, given_ns}; }
+  [[nodiscard]] ProcessLabels child() const { return {look, false, 0, given_ns, is_bystander}; }
 };
 
 /// What the thread published, in all formats together.

@@ -300,8 +300,9 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
   for (std::size_t i = 0; i < unnamed.places.size(); ++i) {
     const Place& place = unnamed.places[i];
     const auto at = static_cast<Index>(i);
-    profile.locations.push_back({place.mapping, place.address, place.kind, {}, {}});
-    if (!symbols && place != Place{}) continue;
+    const bool is_text = place.mapping == none && place.process == none;
+    profile.locations.push_back({place.mapping, is_text ? 0 : place.address, place.kind, {}, {}});
+    if (!symbols && !is_text) continue;
     if (place.kind == profile::FrameKind::kernel) {
       if (const auto name = ask_kernel_ ? ask_kernel_(place.address) : std::nullopt) {
         if (!name->empty()) put(at, {{*name, {}, {}, 0, 0}});
@@ -312,8 +313,12 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
       const auto& known = kernel_.get().symbols;
       const auto function = known ? known->find(place.address) : std::nullopt;
       if (function) put(at, {{std::string(function->name), {}, {}, 0, 0}});
-    } else if (place.mapping == none && place.process == none) {
-      put(at, {{profile::omitted_frames, {}, {}, 0, 0}});
+    } else if (is_text) {
+      put(at, {{place.address == 0 ? profile::omitted_frames : unnamed.texts[place.address - 1],
+                {},
+                {},
+                0,
+                0}});
     } else if (place.mapping == none) {
       put_made(at, place.process, place.address);
     } else if (is_made(unnamed.mappings[place.mapping])) {
@@ -453,6 +458,13 @@ Index ProfileBuilder::place(const Place& place) {
   return places_.size() < limits::profile_locations ? places_.add(place) : none;
 }
 
+Index ProfileBuilder::text_place(std::string_view text) {
+  const auto [known, there] = texts_.find(text);
+  if (!there && texts_.size() >= limits::profile_locations) return none;
+  const Index at = there ? known : texts_.add(std::string(text));
+  return place({none, none, Address{at} + 1, profile::FrameKind::native});
+}
+
 Index ProfileBuilder::kernel_place(Address address) {
   if (kernel_ == none) {
     kernel_ = static_cast<Index>(mappings_.size());
@@ -540,6 +552,7 @@ UnnamedProfile ProfileBuilder::take() {
   taken.processes = std::exchange(processes_, {});
   taken.mappings = std::exchange(mappings_, {});
   taken.places = places_.take();
+  taken.texts = texts_.take();
   taken.profile.stacks = stacks_.take();
   taken.profile.label_sets = label_sets_.take();
   taken.profile.links = links_.take();

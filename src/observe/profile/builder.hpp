@@ -50,7 +50,8 @@ struct UnnamedProfile {
   std::vector<CodeHistory::Code> codes;           ///< of the processes: the last
   std::vector<MappedCode> mappings;
   std::vector<Place> places;
-  profile::Profile profile;  ///< samples, stacks, label sets, links, losses, processes
+  std::vector<std::string> texts;  ///< of places that are no code: by address, from 1 on
+  profile::Profile profile;        ///< samples, stacks, label sets, links, losses, processes
 };
 
 class ProfileBuilder {
@@ -62,6 +63,8 @@ class ProfileBuilder {
 
   /// In place of the frames that a deep stack was cut by: in no mapping, and of no process.
   profile::Index omitted_place() { return place({}); }
+  /// A frame that is a text and no code.
+  profile::Index text_place(std::string_view text);
 
   /// One that had room: none, if not.
   profile::Index stack(std::vector<profile::Index> locations, profile::StackEnd end);
@@ -108,6 +111,7 @@ class ProfileBuilder {
   std::map<MappingKey, profile::Index> known_mappings_;
   profile::Index kernel_ = profile::none;
   Interner<Place, PlaceHash> places_;
+  StringInterner texts_;
   Interner<profile::Stack, StackHash> stacks_;
   std::size_t frames_ = 0;
   Interner<profile::LabelSet, LabelsHash> label_sets_;

@@ -12,13 +12,22 @@ bool is_equal(const profile::Sample& one, const profile::Sample& other) {
          one.cpu == other.cpu && one.thread_name == other.thread_name;
 }
 
+/// Its head and its stacks.
+bpf::StackSample without_labels(const bpf::StackSample& sample) {
+  bpf::StackSample out;
+  out.head = sample.head;
+  out.kernel_stack = sample.kernel_stack;
+  out.registers.resize(sample.registers.empty() ? 0 : 1);  // whether it has user code
+  out.frames = sample.frames;
+  return out;
+}
+
 }  // namespace
 
 void EqualSamples::begin(const bpf::StackSample& first, EqualSample row) {
-  row.first.head = first.head;
-  row.first.kernel_stack = first.kernel_stack;
-  row.first.registers.resize(first.registers.empty() ? 0 : 1);  // whether it has user code
-  row.first.frames = first.frames;
+  row.first = without_labels(first);
+  if (first.waker)
+    row.first.waker = std::make_shared<bpf::StackSample>(without_labels(*first.waker));
   rows_.insert_or_assign(first.head.row, std::move(row));
 }
 

@@ -22,7 +22,9 @@ struct EqualSample {
   // By what its stack was found, as another may have to be:
   SampledPrograms::Program program;  ///< null: its process is not observed
   std::uint64_t version = 0;         ///< of its code
-  bpf::StackSample first;            ///< its head and its stacks
+  SampledPrograms::Program waker;    ///< null: there is none, or it has no stack of user code
+  std::uint64_t waker_version = 0;
+  bpf::StackSample first;  ///< its head and its stacks
   // Of ProfilingOptions::verify_unwind:
   std::uint64_t records = 0, added = 0;
 };

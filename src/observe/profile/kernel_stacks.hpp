@@ -90,6 +90,8 @@ class KernelStacks {
   /// What the sample that was taken last counts as, for others that are equal to it.
   [[nodiscard]] std::size_t counted_as() const { return counted_as_; }
   void count(std::size_t as, std::uint64_t samples) { counts_[counted_as_ = as] += samples; }
+  /// It is a part of another one.
+  void count_no_more() { --counts_[counted_as_]; }
 
   [[nodiscard]] UnwindCounts counts() const;
   /// Copies for other reasons than that something was not known yet are more than one in a hundred.

@@ -168,9 +168,9 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   std::uint64_t end_ns_ = ~0ULL;  ///< of the profile, CLOCK_MONOTONIC
   std::size_t buffer_bytes_ = 0;  ///< the kernel's, of samples
   Clock::time_point asked_at_ = Clock::now();
-  std::uint64_t lost_ = 0, waiting_full_ = 0;  ///< counted before
-  milliseconds rest_ = learning_rest;          ///< between looks into the ring buffer
-  std::uint64_t given_ = 0;                    ///< KernelStacks::given() at the last
+  std::uint64_t lost_ = 0, waiting_full_ = 0, no_waker_ = 0;  ///< counted before
+  milliseconds rest_ = learning_rest;  ///< between looks into the ring buffer
+  std::uint64_t given_ = 0;            ///< KernelStacks::given() at the last
   Clock::time_point next_look_{};
   Clock::time_point rows_due_{};
   Notes notes_;
@@ -222,6 +222,7 @@ Result<void> LiveProfiling::open_profiler() {
   options.off_cpu = options_.off_cpu;
   options.min_block = options_.min_block;
   options.preempted = options_.preempted;
+  options.wakers = options_.wakers;
   options.every_process = options_.all;
   options.follow = options_.follow;
   options.kernel_stacks = options_.kernel_frames;
@@ -427,6 +428,8 @@ std::uint64_t LiveProfiling::take_lost() {
         "samples were lost: the kernel's buffer of {} of {} MB was full (--buffer enlarges it)",
         buffer, size));
   };
+  if (const std::uint64_t unknown = now.no_waker - std::exchange(no_waker_, now.no_waker))
+    note(fmt::format("what ended {} waits is not known", unknown));
   if (lost > full) report("samples", megabytes);
   if (full != 0) report("waiting threads", 2 * megabytes);
   return lost;

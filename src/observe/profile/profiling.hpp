@@ -84,6 +84,7 @@ struct ProfilingOptions {
   bool off_cpu = false;
   std::chrono::nanoseconds min_block{0};  ///< off-CPU stretches shorter than this are passed over
   bool preempted = false;  ///< off-CPU: also threads that were put off while they could run
+  bool wakers = false;     ///< off-CPU: also the stack and the labels of what ended each wait
   bool kernel_frames = true;
   Unwind unwind = Unwind::automatic;
   bool verify_unwind =

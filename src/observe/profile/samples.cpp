@@ -105,6 +105,13 @@ std::optional<profile::Sample> ProfileSamples::sample_of(const bpf::StackSample&
   const CodeHistory::Code code = programs_.code_of(*program, header.time_ns);
   row.program = program;
   row.version = code->version;
+  std::vector<format::Label> waker_labels;
+  std::vector<profile::Index> above;
+  bool is_unread = false;
+  if (sample.waker) {
+    waker_labels = look_at_waker(*sample.waker, row, is_unread);
+    above = frames_of_waker(*sample.waker, row.waker, row.waker_version);
+  }
   stacks_.take(sample, *program, code, events_until_ns_);
   const auto pass_over = [&] {
     // The kernel learns the rules of its code, so that its samples take no copies of stacks.
@@ -122,8 +129,15 @@ std::optional<profile::Sample> ProfileSamples::sample_of(const bpf::StackSample&
   made.time_ns = std::max<std::uint64_t>(header.time_ns, began_ns_) + to_unix_ns_;
   made.value_ns = is_off_cpu(sample) ? sample.head.off_ns : second_ns / options_.frequency;
   static const DisplayedLabels none;
-  const DisplayedLabels& labels =
+  const DisplayedLabels& own =
       is_kernel_thread(sample) ? none : labels_.of(header, sample.sets, &its.labels, its.has_pid());
+  DisplayedLabels both;
+  if (sample.waker) {
+    both = own;
+    both.id = 0;
+    add_waker(std::move(waker_labels), both.set);
+  }
+  const DisplayedLabels& labels = sample.waker ? both : own;
   if (options_.only != nullptr && !is_wanted(made, *program, labels)) {
     ++refused_;
     row.is_refused = true;
@@ -131,15 +145,16 @@ std::optional<profile::Sample> ProfileSamples::sample_of(const bpf::StackSample&
     if (!options_.verify_unwind && labels.error.empty()) profiler_.refuse(sample.head.subject);
     return pass_over();
   }
-  if (!is_kernel_thread(sample)) {
+  if (!is_kernel_thread(sample) || sample.waker) {
     made.labels = builder_.labels(labels);
     made.link = builder_.link(labels);
-    builder_.losses().unread_labels += !labels.error.empty() && labels.set.labels.empty();
+    is_unread |= !own.error.empty() && own.set.labels.empty();
+    builder_.losses().unread_labels += is_unread;
     builder_.losses().truncated_labels +=
         !labels.set.truncated.empty() || (header.flags & VITRINE_FIRE_CUT) != 0;
   }
   made.process = builder_.process(program);
-  made.stack = stack_of(program, code, sample);
+  made.stack = stack_of(program, code, sample, std::move(above));
   return made;
 }
 
@@ -181,12 +196,20 @@ void ProfileSamples::take(const bpf::RowPart& part) {
   std::uint64_t counted = 0;
   if (row->sample && !is_kernel_thread(row->first)) {
     const CodeHistory::Code code = programs_.code_of(*row->program, part.time_ns);
-    if (code->version != row->version) {
+    const bool is_wakers_other =
+        row->waker != nullptr &&
+        programs_.code_of(*row->waker, part.time_ns)->version != row->waker_version;
+    if (code->version != row->version || is_wakers_other) {
+      const profile::Losses losses = builder_.losses();
+      std::vector<profile::Index> above;
+      if (const auto& waker = row->first.waker) {
+        waker->head.event.time_ns = part.time_ns;
+        above = frames_of_waker(*waker, row->waker, row->waker_version);
+      }
       stacks_.take(row->first, *row->program, code, events_until_ns_);
       counted = 1;
-      const profile::Losses losses = builder_.losses();
       row->first.head.event.time_ns = part.time_ns;
-      row->sample->stack = stack_of(row->program, code, row->first);
+      row->sample->stack = stack_of(row->program, code, row->first, std::move(above));
       row->version = code->version;
       row->unwound_as = stacks_.counted_as();
       builder_.losses() = losses;
@@ -203,35 +226,20 @@ void ProfileSamples::take(const bpf::RowPart& part) {
 }
 
 profile::Index ProfileSamples::stack_of(const SampledPrograms::Program& program,
-                                        CodeHistory::Code code, const bpf::StackSample& sample) {
-  const bool may_be_seen = sample.head.unwound == VITRINE_UNWOUND_WHOLE && !options_.verify_unwind;
+                                        CodeHistory::Code code, const bpf::StackSample& sample,
+                                        std::vector<profile::Index> above) {
+  const bool may_be_seen =
+      sample.head.unwound == VITRINE_UNWOUND_WHOLE && !options_.verify_unwind && above.empty();
   if (may_be_seen) {
     const auto known = seen_.find(builder_.process(program), code->version, sample);
     if (known != profile::none) return known;
   }
   const std::uint64_t version = code->version;
-  std::vector<profile::Index> locations;
+  std::vector<profile::Index> locations = std::move(above);
   for (std::size_t n = 0; n < sample.kernel_stack.size(); ++n)
     locations.push_back(builder_.kernel_place(sample.kernel_stack[n] - (n == 0 ? 0 : 1)));
   auto end = profile::StackEnd::outermost;
-  if (!is_kernel_thread(sample)) {
-    end = unwind(*program, code, sample);
-    if (end != profile::StackEnd::outermost && code->mappings.empty())
-      end = profile::StackEnd::gone;
-    const std::size_t depth = options_.stack_depth;
-    const bool is_deep = frames_.size() > depth;
-    if (is_deep && end == profile::StackEnd::outermost) end = profile::StackEnd::depth;
-    // Half of what is kept is at the root.
-    const std::size_t above = is_deep ? frames_.size() - depth / 2 : 0;
-    for (std::size_t n = 0; n < frames_.size(); ++n) {
-      if (is_deep && n == depth - depth / 2) {
-        locations.push_back(builder_.omitted_place());
-        n = above;
-      }
-      locations.push_back(
-          builder_.user_place(program, *code, frames_[n].region, frames_[n].lookup()));
-    }
-  }
+  if (!is_kernel_thread(sample)) end = add_user_frames(program, code, sample, locations);
   builder_.losses().truncated_stacks += is_cut(end);
   const profile::Index stack = builder_.stack(std::move(locations), end);
   // What is not whole is counted each time; code that is not known yet may be the next time.
@@ -239,6 +247,80 @@ profile::Index ProfileSamples::stack_of(const SampledPrograms::Program& program,
       version == code->version && !has_unknown_code())
     seen_.add(stack);
   return stack;
+}
+
+profile::StackEnd ProfileSamples::add_user_frames(const SampledPrograms::Program& program,
+                                                  CodeHistory::Code& code,
+                                                  const bpf::StackSample& sample,
+                                                  std::vector<profile::Index>& locations) {
+  auto end = unwind(*program, code, sample);
+  if (end != profile::StackEnd::outermost && code->mappings.empty()) end = profile::StackEnd::gone;
+  const std::size_t depth = options_.stack_depth;
+  const bool is_deep = frames_.size() > depth;
+  if (is_deep && end == profile::StackEnd::outermost) end = profile::StackEnd::depth;
+  // Half of what is kept is at the root.
+  const std::size_t above = is_deep ? frames_.size() - depth / 2 : 0;
+  for (std::size_t n = 0; n < frames_.size(); ++n) {
+    if (is_deep && n == depth - depth / 2) {
+      locations.push_back(builder_.omitted_place());
+      n = above;
+    }
+    locations.push_back(
+        builder_.user_place(program, *code, frames_[n].region, frames_[n].lookup()));
+  }
+  return end;
+}
+
+std::vector<format::Label> ProfileSamples::look_at_waker(const bpf::StackSample& waker,
+                                                         EqualSample& row, bool& is_unread) {
+  const vitrine_event_header& header = waker.head.event;
+  require_events_until(header.time_ns);
+  const WakingStack stack = waking_stacks_.look_at(waker);
+  if (stack.by != WokenBy::thread) {
+    const bool is_interrupt = stack.by == WokenBy::interrupt;
+    return {{"waker.process", std::string(is_interrupt ? waking_interrupt : unknown_waker)}};
+  }
+  ObservedProcess* process = watch_.process_of(header);
+  if (process == nullptr) {
+    is_unread = true;
+    return labels_of_waker(header, {}, {});
+  }
+  SampledProcess& its = sampled(*process);
+  its.kernel_tgid = header.kernel_tgid;
+  // What it does on a CPU, or waits for, is not asked for.
+  its.labels.is_bystander = !options_.all && !process->is_target();
+  row.waker = programs_.of(header, !is_kernel_thread(waker), its.programs, its.has_pid());
+  if (is_kernel_thread(waker)) return labels_of_waker(header, row.waker->facts.command, {});
+  const DisplayedLabels& labels = labels_.of(header, waker.sets, &its.labels, its.has_pid());
+  is_unread = !labels.error.empty() && labels.set.labels.empty();
+  return labels_of_waker(header, row.waker->facts.command, labels.set);
+}
+
+/// In a stack of two, the waker's has its root on top and its leaf beside the other's.
+std::vector<profile::Index> ProfileSamples::frames_of_waker(const bpf::StackSample& waker,
+                                                            const SampledPrograms::Program& program,
+                                                            std::uint64_t& version) {
+  const WakingStack stack = waking_stacks_.look_at(waker);
+  std::vector<profile::Index> locations{builder_.text_place(waker_separator)};
+  if (options_.kernel_frames)
+    for (std::size_t n = stack.first; n < stack.end; ++n)
+      locations.push_back(builder_.kernel_place(waker.kernel_stack[n] - (n == 0 ? 0 : 1)));
+  std::string name(stack.by == WokenBy::interrupt ? waking_interrupt : unknown_waker);
+  if (stack.by == WokenBy::thread) {
+    name = bpf::comm_of(waker.head.event);
+    if (program != nullptr && !is_kernel_thread(waker)) {
+      CodeHistory::Code code = programs_.code_of(*program, waker.head.event.time_ns);
+      stacks_.take(waker, *program, code, events_until_ns_);
+      const auto end = add_user_frames(program, code, waker, locations);
+      stacks_.count_no_more();
+      version = code->version;
+      builder_.losses().truncated_stacks += is_cut(end);
+      if (end != profile::StackEnd::outermost) locations.push_back(builder_.text_place(waker_cut));
+    }
+  }
+  locations.push_back(builder_.text_place(name));
+  std::ranges::reverse(locations);
+  return locations;
 }
 
 /// Of user code, into frames_.

@@ -20,6 +20,7 @@
 #include "observe/profile/kernel_stacks.hpp"
 #include "observe/profile/profiling.hpp"
 #include "observe/profile/program.hpp"
+#include "observe/profile/wakers.hpp"
 #include "unwind/frame.hpp"
 
 namespace vitrine::observe {
@@ -50,7 +51,8 @@ class ProfileSamples {
         labels_(labels),
         programs_(programs),
         profiler_(profiler),
-        stacks_(profiler.unwind_tables()) {}
+        stacks_(profiler.unwind_tables()),
+        waking_stacks_([this](Address address) { return profiler_.kernel_function(address); }) {}
 
   void take(const bpf::StackSample& sample);
   /// Samples that are equal to one before. If the code of their process was another by then, their
@@ -83,7 +85,17 @@ class ProfileSamples {
                  const DisplayedLabels& labels) const;
   void require_events_until(std::uint64_t time_ns);
   profile::Index stack_of(const SampledPrograms::Program& program, CodeHistory::Code code,
-                          const bpf::StackSample& sample);
+                          const bpf::StackSample& sample, std::vector<profile::Index> above = {});
+  profile::StackEnd add_user_frames(const SampledPrograms::Program& program,
+                                    CodeHistory::Code& code, const bpf::StackSample& sample,
+                                    std::vector<profile::Index>& locations);
+  /// The labels of a waker's thread, and `row.waker`. `is_unread`: it has some that could not be read.
+  std::vector<format::Label> look_at_waker(const bpf::StackSample& waker, EqualSample& row,
+                                           bool& is_unread);
+  /// What is above the stack of the thread that was woken. `program`: null: it has none.
+  std::vector<profile::Index> frames_of_waker(const bpf::StackSample& waker,
+                                              const SampledPrograms::Program& program,
+                                              std::uint64_t& version);
   /// Whether one of frames_ is in no mapping.
   [[nodiscard]] bool has_unknown_code() const {
     return std::ranges::any_of(
@@ -103,6 +115,7 @@ class ProfileSamples {
   std::vector<unwind::Frame> frames_;     ///< of the sample at hand
   std::vector<unwind::Frame> in_kernel_;  ///< those that the kernel found
   KernelStacks stacks_;
+  WakingStacks waking_stacks_;
   SeenStacks seen_;
   EqualSamples equal_;
   std::uint64_t refused_ = 0;

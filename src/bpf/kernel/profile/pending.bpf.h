@@ -32,9 +32,9 @@ struct {
   __type(value, struct vitrine_unused_blocks);
 } unused_blocks SEC(".maps");
 
-/// By thread, in the initial pid namespace. One thing happens to a thread at a time, but it may come
-/// back while others look at it: the CPU that takes the time off an entry has its blocks
-/// (claim_pending).
+/// By thread, in the initial pid namespace, from the first time that it is off its CPU until it ends. One thing
+/// happens to a thread at a time, but it may come back while others look at it: the CPU that takes the time off
+/// an entry (claim_pending) may use its blocks, until it or another of the thread puts a time there again.
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);
@@ -70,13 +70,18 @@ static __always_inline int claim_block(__u32* number) {
   return *number < unused->end;
 }
 
+/// The block that the entry has already, or another.
 static long fill_block(__u32 index, void* context) {
   struct block_walk* walk = context;
   if (index >= VITRINE_BLOCKS) return 1;
   __u32 number = 0;
-  if (!claim_block(&number)) return 1;
-  walk->entry->block[index] = number;
-  walk->entry->blocks = index + 1;
+  if (index < walk->entry->blocks) {
+    number = walk->entry->block[index];
+  } else {
+    if (!claim_block(&number)) return 1;
+    walk->entry->block[index] = number;
+    walk->entry->blocks = index + 1;
+  }
   struct block* block = bpf_map_lookup_elem(&blocks, &number);
   const void* from = sample_at(&walk->s->room.out, index * VITRINE_BLOCK_BYTES);
   if (!block || !from) return 1;
@@ -89,14 +94,14 @@ static __always_inline __u64 claim_pending(struct vitrine_pending* entry) {
   return __sync_lock_test_and_set(&entry->since_ns, 0);
 }
 
-/// Fills s->pending, with the sample of `bytes` bytes in s->room.out.
-static __always_inline void fill_pending(struct scratch* s, __u64 bytes, __u64 since) {
-  struct vitrine_pending* entry = &s->pending;
+/// Fills the entry, with the sample of `bytes` bytes in s->room.out, but for its time.
+static __always_inline void fill_entry(struct scratch* s, struct vitrine_pending* entry,
+                                       __u64 bytes) {
   const __u32 wanted = (bytes + VITRINE_BLOCK_BYTES - 1) / VITRINE_BLOCK_BYTES;
   struct block_walk walk = {.s = s, .entry = entry};
-  entry->since_ns = since;
   entry->bytes = bytes;
-  entry->blocks = 0;
+  entry->sleeps =
+      !(((struct vitrine_stack_sample*)s->room.out.bytes)->event.flags & VITRINE_SAMPLE_PREEMPTED);
 #ifdef UNWINDS
   entry->row = s->row.key;
 #else
@@ -110,56 +115,80 @@ static __always_inline void fill_pending(struct scratch* s, __u64 bytes, __u64 s
   }
 }
 
+/// Fills s->pending, of a thread that has no entry.
+static __always_inline void fill_pending(struct scratch* s, __u64 bytes, __u64 since) {
+  s->pending.since_ns = since;
+  s->pending.blocks = 0;
+  fill_entry(s, &s->pending, bytes);
+}
+
 /// Keeps the sample of `bytes` bytes in s->room.out until the current thread comes back.
 static __always_inline void keep_pending(struct scratch* s, __u32 tid, __u64 bytes, __u64 now) {
-  struct vitrine_pending* entry = &s->pending;
+  struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
+  if (entry) {
+    claim_pending(entry);  // it has a time only if its coming back was not seen
+    fill_entry(s, entry, bytes);
+    __sync_lock_test_and_set(&entry->since_ns, now);
+    return;
+  }
   fill_pending(s, bytes, now);
-  struct vitrine_pending* before = bpf_map_lookup_elem(&pending, &tid);
-  if (before && claim_pending(before)) free_all(before);
-  if (bpf_map_update_elem(&pending, &tid, entry, BPF_ANY) == 0) return;
-  free_all(entry);
+  if (bpf_map_update_elem(&pending, &tid, &s->pending, BPF_NOEXIST) == 0) return;
+  free_all(&s->pending);
   count(VITRINE_PROFILE_WAITING_FULL, 1);
   count(VITRINE_PROFILE_SAMPLES, 1);
   count(VITRINE_PROFILE_LOST, 1);
 }
 
+struct taking_blocks {
+  struct scratch* s;
+  struct vitrine_pending* entry;
+  __u64 at; /* into s->room.out */
+};
+
 static long take_block(__u32 index, void* context) {
-  struct block_walk* walk = context;
+  struct taking_blocks* walk = context;
   if (index >= VITRINE_BLOCKS) return 1;
   const struct block* block = bpf_map_lookup_elem(&blocks, &walk->entry->block[index]);
-  void* into = sample_at(&walk->s->room.out, index * VITRINE_BLOCK_BYTES);
+  void* into = sample_at(&walk->s->room.out, walk->at + index * VITRINE_BLOCK_BYTES);
   if (!block || !into) return 1;
   bpf_probe_read_kernel(into, sizeof *block, block);
   return 0;
 }
 
-/// Sends what was kept, which `walk` has the blocks of. Returns whether it had room.
-static __always_inline int send_blocks(struct block_walk* walk, __u64 off_ns, __u32 flags) {
-  struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)walk->s->room.out.bytes;
+#include "bpf/kernel/profile/wakers.bpf.h"
+
+/// Sends the first `bytes` of what was kept, which is in s->room.out. Returns whether it had room.
+static __always_inline int send_blocks(struct scratch* s, __u64 bytes, __u64 off_ns, __u32 flags) {
+  struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
   head->off_ns = off_ns;
   head->event.flags |= flags;
   head->event.epoch = config.epoch;  // it has all of its label sets with it
-  return send_sample(walk->s, walk->entry->bytes, 0);
+  return send_sample(s, bytes, 0);
 }
 
-/// Whether the sample of an entry has been added to its row.
+/// Whether the sample of an entry has been added to its row. `waking`: null: none is reported.
 static __always_inline int is_pending_added(struct scratch* s, const struct vitrine_pending* entry,
-                                            __u64 since, __u64 off_ns) {
+                                            const struct vitrine_pending* waking, __u64 since,
+                                            __u64 off_ns) {
 #ifdef UNWINDS
   s->row.key = entry->row;
+  if (waking) name_woken_row(s, waking);
 #endif
   return is_added(s, since, off_ns);
 }
 
 /// Of an entry that this CPU has claimed. Returns whether it had room.
-static __always_inline int send_pending(struct vitrine_pending* entry, __u64 since, __u64 off_ns) {
+static __always_inline int send_pending(struct vitrine_pending* entry,
+                                        struct vitrine_pending* waking, __u64 since, __u64 off_ns) {
   struct scratch* s = claim_scratch();
   if (!s) return 0;
-  struct block_walk walk = {.s = s, .entry = entry};
-  int sent = is_pending_added(s, entry, since, off_ns);
+  struct taking_blocks walk = {.s = s, .entry = entry};
+  int sent = is_pending_added(s, entry, waking, since, off_ns);
   if (!sent && entry->bytes) {
     bpf_loop(entry->blocks, take_block, &walk, 0);
-    sent = send_blocks(&walk, off_ns, 0);
+    __u64 bytes = entry->bytes;
+    if (waking) bytes = take_waking(s, bytes, waking);
+    sent = send_blocks(s, bytes, off_ns, 0);
   } else if (!sent) {
     give_row_up(s);
   }
@@ -175,14 +204,14 @@ static __always_inline void cut_pending(struct vitrine_pending* entry, __u64 now
   struct scratch* s = claim_scratch();
   if (!s) return;
   bpf_probe_read_kernel(&s->pending, sizeof s->pending, entry);
-  struct block_walk walk = {.s = s, .entry = &s->pending};
+  struct taking_blocks walk = {.s = s, .entry = &s->pending};
   bpf_loop(s->pending.blocks, take_block, &walk, 0);
   // If it is still the same stretch now, these blocks were its own.
   if (__sync_val_compare_and_swap(&entry->since_ns, since, now) == since) {
     const __u64 off_ns = now - since;
-    int sent = is_pending_added(s, &s->pending, since, off_ns);
+    int sent = is_pending_added(s, &s->pending, 0, since, off_ns);
     if (!sent && s->pending.bytes)
-      sent = send_blocks(&walk, off_ns, VITRINE_SAMPLE_UNFINISHED);
+      sent = send_blocks(s, s->pending.bytes, off_ns, VITRINE_SAMPLE_UNFINISHED);
     else if (!sent)
       give_row_up(s);
     count(VITRINE_PROFILE_SAMPLES, 1);
@@ -191,22 +220,37 @@ static __always_inline void cut_pending(struct vitrine_pending* entry, __u64 now
   release_scratch(s);
 }
 
-/// The thread has a CPU again.
-static __always_inline void end_pending(__u32 tid, __u64 now) {
+#define KEPT_BLOCKS \
+  2 /* by a thread that is on its CPU: a sample without a copy of its stack fits */
+
+#ifdef UNWINDS
+
+/// The thread has a CPU again. A function: what it has on its stack is not there while a sample is taken.
+static __noinline int end_pending(__u32 tid, __u64 now) {
   struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
-  if (!entry) return;
+  if (!entry) return 0;
   const __u64 since = claim_pending(entry);
-  const __u64 off_ns = since && now > since ? now - since : 0;
-  if (!since) {
-    bpf_map_delete_elem(&pending, &tid);
-    return;
-  }
+  if (!since) return 0;
+  const __u64 off_ns = now > since ? now - since : 0;
   if (off_ns < profile_config.min_block_ns) {
     count(VITRINE_PROFILE_SHORT_BLOCKS, 1);
   } else {
     count(VITRINE_PROFILE_SAMPLES, 1);
-    if (!send_pending(entry, since, off_ns)) count(VITRINE_PROFILE_LOST, 1);
+    if (!send_pending(entry, waking_of(entry, tid), since, off_ns)) count(VITRINE_PROFILE_LOST, 1);
   }
+  if (entry->sleeps) drop_waking(tid);
+  if (entry->blocks > KEPT_BLOCKS) free_all(entry);
+  return 0;
+}
+
+/// The thread has ended.
+static __always_inline void drop_pending(__u32 tid) {
+  drop_waking(tid);
+  struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
+  if (!entry) return;
+  claim_pending(entry);
   free_all(entry);
   bpf_map_delete_elem(&pending, &tid);
 }
+
+#endif

@@ -34,6 +34,8 @@ int find_scheduler(const void* ctx) {
 
 #define FRAMES_OF_TRACING 12 /* at most */
 
+#define TASK_DEAD 0x80 /* linux/sched.h: it never runs again */
+
 /// `s`: room for what is looked at, which a sample is not yet in. Inline: a function would be a frame more.
 static __always_inline __u32 count_frames_of_tracing(struct scratch* s, const __u64* ctx) {
   __u64* frames = (__u64*)s->room.out.bytes;
@@ -98,6 +100,42 @@ int switched(const __u64* ctx) {
     leave(ctx, now, could_run);
   const __u32 tid = next->pid;
   if (tid) end_pending(tid, now);
+  if ((__u32)ctx[3] & TASK_DEAD) drop_pending(((const struct task_struct*)ctx[1])->pid);
+  return 0;
+}
+
+/// Keeps a sample of the current thread as what has woken another.
+static __always_inline void keep_waker(const __u64* ctx, __u32 woken_tid, __u64 now) {
+  struct taking taking = {.ctx = ctx, .kind = VITRINE_SAMPLE_WAKER, .now = now, .in_kernel = 1};
+  taking.task = bpf_get_current_task_btf();
+  if (taking.task->pid) find_process(&taking.process, taking.task);
+  struct scratch* s = claim_scratch();
+  if (!s) return;
+  const __u64 bytes = take_sample(s, &taking);
+  if (bytes) {
+    fill_pending(s, bytes, now);
+    if (bpf_map_update_elem(&wakings, &woken_tid, &s->pending, BPF_NOEXIST)) free_all(&s->pending);
+  }
+  release_scratch(s);
+}
+
+/// A function: what it has on its stack is not there while the waker's sample is taken.
+static __noinline int is_woken_wanted(const __u64* ctx) {
+  struct taking woken = {.task = (struct task_struct*)ctx[0], .kind = VITRINE_SAMPLE_WAKER};
+  return is_wanted(&woken);
+}
+
+/// Of sched_waking: the thread that is woken. It is asleep, or on its way there: its sample may be kept a little
+/// later, which is why this asks for none. One that wakes itself is on its CPU, and stays there.
+SEC("tp_btf/sched_waking")
+int woken(const __u64* ctx) {
+  const struct task_struct* task = (const struct task_struct*)ctx[0];
+  const __u64 now = bpf_ktime_get_ns();
+  if (task == bpf_get_current_task_btf()) return 0;
+  if (is_over(now) || !is_woken_wanted(ctx)) return 0;
+  const __u32 tid = task->pid;
+  drop_waking(tid);  // whatever becomes of this one, that is not the waker any more
+  keep_waker(ctx, tid, now);
   return 0;
 }
 

@@ -145,7 +145,9 @@ VERIFIED_ALONE int hash_facts(struct scratch* s) {
     s->row.subject = vitrine_hash_end(subject, 0, 3) | 1;
   }
   vitrine_hash_word(hash, (__u64)event->flags << 32 | event->kind);
-  vitrine_hash_word(hash, (__u64)event->cpu << 32 | (__u32)event->tid);
+  // Where a waker ran is not kept.
+  const __u64 cpu = event->kind == VITRINE_SAMPLE_WAKER ? 0 : event->cpu;
+  vitrine_hash_word(hash, cpu << 32 | (__u32)event->tid);
   vitrine_hash_word(hash, *(const __u64*)&event->comm[0]);
   vitrine_hash_word(hash, *(const __u64*)&event->comm[8]);
   return 1;

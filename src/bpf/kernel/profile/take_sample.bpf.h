@@ -126,11 +126,15 @@ static __always_inline int is_wanted(struct taking* taking) {
   const __u32 tgid = task->tgid;
   if (task->pid == 0) return 0;
   const int only_given = !profile_config.every_process && !profile_config.follow;
-  if (only_given && !given_target(&tgid, task->group_leader->start_boottime)) return 0;
+  if (only_given) {
+    const struct vitrine_target* given = given_target(&tgid, task->group_leader->start_boottime);
+    if (!given || given->is_bystander) return 0;
+  }
   identify(&taking->process, taking->task);
   if (is_refused(&taking->process)) {
-    count(VITRINE_PROFILE_SAMPLES, 1);
-    count(VITRINE_PROFILE_UNWANTED, 1);
+    const int is_sample = taking->kind != VITRINE_SAMPLE_WAKER;
+    count(VITRINE_PROFILE_SAMPLES, is_sample);
+    count(VITRINE_PROFILE_UNWANTED, is_sample);
     return 0;
   }
   find_target(&taking->process, taking->task);
@@ -140,7 +144,9 @@ static __always_inline int is_wanted(struct taking* taking) {
 static __always_inline __u64 append_kernel_stack(struct label_buffer* out, __u64 at,
                                                  const struct taking* taking) {
   void* into = sample_at(out, at);
-  if (!into || !taking->in_kernel || !profile_config.kernel_stacks) return 0;
+  // Of a waker it shows whether the thread has done it.
+  const int is_wanted = profile_config.kernel_stacks || taking->kind == VITRINE_SAMPLE_WAKER;
+  if (!into || !taking->in_kernel || !is_wanted) return 0;
   const long got = KERNEL_STACK(taking, into, KERNEL_STACK_BYTES);
   return got > 0 ? got & ~7ULL : 0;
 }
@@ -298,7 +304,7 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   room->out.cut = 0;
   room->out.faults = 0;
   room->new_sets = 0;
-  room->whole = taking->kind == VITRINE_SAMPLE_OFF_CPU;
+  room->whole = taking->kind != VITRINE_SAMPLE_ON_CPU;  // it may be sent much later, or never
 #ifdef UNWINDS
   s->row.is_unwanted = 0;
 #endif

@@ -81,10 +81,9 @@ int waiting(struct bpf_iter__task* ctx) {
     if (still_waits(task, switches)) count_lost();  // the table is full
   } else if (!still_waits(task, switches)) {
     // It may have come back before there was an entry, and if after that, the entry is its own
-    // business already. Whose blocks they are: see claim_pending.
+    // business already. Its blocks stay in it.
     struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
-    if (entry && __sync_val_compare_and_swap(&entry->since_ns, began_ns, 0) == began_ns)
-      free_all(&s->pending);
+    if (entry) __sync_val_compare_and_swap(&entry->since_ns, began_ns, 0);
   }
   release_scratch(s);
   return 0;
