@@ -81,6 +81,7 @@ SHOWS = [
     (r"vitrine profile diff(?!.*(--json|html))", r"(?s)before \S+: .*after  \S+: .*functions on CPU"),
     (r"vitrine profile diff.*--by tenant", r"by tenant, on CPU"),
     (r"vitrine profile diff.*--json", r'"type":"label"'),
+    (r"vitrine profile .*--wakers", r"(?m)^ *off CPU +share.* tenant +waker.tenant$"),
     (r"vitrine profile .*--top (tenant|process)", r"(?m)^ *on CPU +share.*(tenant|process)$"),
     (r"vitrine profile .*--format folded", r"(?m);.* \d+$"),
     (r"vitrine profile .*--export", r"sent \d+ request"),
