@@ -52,7 +52,7 @@ struct vitrine_target {
   __u32 definition_count;
   __u32 machine;
   __u32 pid_level;
-  __u32 is_bystander;  /* its threads are not asked for: they wake others, and have labels */
+  __u32 is_bystander; /* its threads are not asked for: they wake others, and have labels */
   __u64 address_mask; /* bits of a pointer that are its address */
   __u64 image; /* vitrine_image_of what it executed then; 0: whatever it executes; ~0: not known */
   /* CLOCK_BOOTTIME: what was forked later had the same; a process born later with its number is
