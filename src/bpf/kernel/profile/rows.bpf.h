@@ -103,7 +103,8 @@ static long hash_set_of_sample(__u32 index, void* context) {
 
 /// Process and label sets. False: not all of them are known for sure. `is_of_kernel`: the thread has neither labels
 /// nor code that is unwound.
-VERIFIED_ALONE int hash_sets(struct scratch* s, __u64 execution, __u32 is_of_kernel) {
+VERIFIED_ALONE int hash_sets(struct scratch* given, __u64 execution, __u32 is_of_kernel) {
+  struct scratch* s = given ? as_element(given) : 0;  // which has keys and values of `contents`
   if (!s) return 0;
   const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
   const struct vitrine_event_header* event = &head->event;
