@@ -167,7 +167,7 @@ TEST(Continuous, WhatIsLeftAtTheEndStaysInTheSpoolForTheNext) {
 
 TEST(Continuous, AnEngineThatLimitsGetsEverySampleOnce) {
   const Child target = subject();
-  Receiver collector("python3", {"above:20000:429"});
+  Receiver collector("python3", {"above:30000:429"});
   Folder folder;
   const std::string url = "pyroscope+" + collector.url().substr(5);
   Child command = profile({pid_of(target), "--on-cpu", "--off-cpu", "--duration", "4s", "-F",
@@ -178,7 +178,7 @@ TEST(Continuous, AnEngineThatLimitsGetsEverySampleOnce) {
   const std::size_t sent = std::stoul(said.substr(said.rfind("sent ") + 5));
   std::vector<Request> taken;
   while (taken.size() < sent)
-    if (Request request = collector.next(); request.body.size() <= 20'000)
+    if (Request request = collector.next(); request.body.size() <= 30'000)
       taken.push_back(std::move(request));
   EXPECT_EQ(totals(taken)["acme"][0], total_of_files(folder, "acme"));
   for (const Request& request : taken)

@@ -82,7 +82,7 @@ SHOWS = [
     (r"vitrine profile diff.*--by tenant", r"by tenant, on CPU"),
     (r"vitrine profile diff.*--json", r'"type":"label"'),
     (r"vitrine profile .*--wakers", r"(?m)^ *off CPU +share.* tenant +waker.tenant$"),
-    (r"vitrine profile .*--top (tenant|process)", r"(?m)^ *on CPU +share.*(tenant|process)$"),
+    (r"vitrine profile (?!.*--wakers).*--top (tenant|process)", r"(?m)^ *on CPU +share.*(tenant|process)$"),
     (r"vitrine profile .*--format folded", r"(?m);.* \d+$"),
     (r"vitrine profile .*--export", r"sent \d+ request"),
     (r"vitrine agent (?!--check)", r"(?s)profiling: on CPU at \d+ Hz, every .*sent \d+ request"),

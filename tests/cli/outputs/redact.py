@@ -146,7 +146,7 @@ def profiles(pid, folder):
     shows("profile", pid, "--duration", "500ms", "--top", "user,session,trace_id")
     shows("profile", pid, "--duration", "700ms", "--top", "user", "--watch=300ms")
     vitrine("profile", pid, "--duration", "300ms")  # the summary, which tells of telling labels
-    folded = vitrine("profile", pid, "--duration", "300ms", "--format", "folded", "-o", "-", *grouped)
+    folded = vitrine("profile", pid, "--duration", "1s", "--format", "folded", "-o", "-", *grouped)
     look("profile: folded stacks", folded.stdout)
     return seen
 

@@ -19,19 +19,6 @@ __u32 frames_of_tracing;
 /// The scheduler's code, by find_scheduler(); 0: where it is is not known.
 __u64 scheduler_start, scheduler_end;
 
-/// Run by the loader. The kernel finds two names in less time than it takes to print all of them.
-SEC("syscall")
-int find_scheduler(const void* ctx) {
-  static const char start_name[] = "__sched_text_start", end_name[] = "__sched_text_end";
-  __u64 start = 0, end = 0;
-  if (bpf_kallsyms_lookup_name(start_name, sizeof start_name, 0, &start) ||
-      bpf_kallsyms_lookup_name(end_name, sizeof end_name, 0, &end))
-    return 0;
-  scheduler_start = start;
-  scheduler_end = end;
-  return 0;
-}
-
 #define FRAMES_OF_TRACING 12 /* at most */
 
 #define TASK_DEAD 0x80 /* linux/sched.h: it never runs again */
@@ -157,6 +144,19 @@ int reused(const __u64* ctx) {
 /// An address in the kernel, and what the kernel calls it: written by the loader, and by name_address().
 __u64 named_address;
 char name_of_address[VITRINE_KERNEL_NAME];
+
+/// Run by the loader. The kernel finds two names in less time than it takes to print all of them.
+SEC("syscall")
+int find_scheduler(const void* ctx) {
+  static const char start_name[] = "__sched_text_start", end_name[] = "__sched_text_end";
+  __u64 start = 0, end = 0;
+  if (bpf_kallsyms_lookup_name(start_name, sizeof start_name, 0, &start) ||
+      bpf_kallsyms_lookup_name(end_name, sizeof end_name, 0, &end))
+    return 0;
+  scheduler_start = start;
+  scheduler_end = end;
+  return 0;
+}
 
 /// Run by the loader, one at a time.
 SEC("syscall")
