@@ -144,8 +144,12 @@ TEST(Agent, TheSelectedProcessArrivesAndSigtermDrains) {
   std::vector<Request> requests = collector.next(3);
   EXPECT_THAT(page(port, "/healthz"),
               AllOf(HasSubstr("HTTP/1.0 200 OK"), HasSubstr("\r\n\r\nok\n")));
-  wait_until(
-      [&] { return metric(page(port, "/metrics"), "vitrine_agent_sent_requests_total") >= 3; });
+  // The samples of a profile count once all of it is written; other tests' processes are in it, too.
+  wait_until([&] {
+    const std::string counted = page(port, "/metrics");
+    return metric(counted, "vitrine_agent_sent_requests_total") >= 3 &&
+           metric(counted, "vitrine_agent_samples_total") > 0;
+  });
   const std::string metrics = page(port, "/metrics");
   EXPECT_GT(metric(metrics, "vitrine_agent_samples_total"), 0U);
   EXPECT_EQ(metric(metrics, "vitrine_agent_refused_requests_total"), 0U);
