@@ -170,7 +170,7 @@ TEST(Continuous, AnEngineThatLimitsGetsEverySampleOnce) {
   Receiver collector("python3", {"above:30000:429"});
   Folder folder;
   const std::string url = "pyroscope+" + collector.url().substr(5);
-  Child command = profile({pid_of(target), "--on-cpu", "--off-cpu", "--duration", "4s", "-F",
+  Child command = profile({pid_of(target), "--on-cpu", "--off-cpu", "--duration", "2s", "-F",
                            "3999", "--export", url, "-o", (folder / "p.ndjson").string()});
   EXPECT_EQ(command.wait(patience), 0);
   const std::string said = command.rest_of_errors();
