@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "partial_success.hpp"
+
 namespace {
 
 std::string content_of(const std::string& path) {
@@ -40,16 +42,6 @@ std::string text_of(const grpc::ByteBuffer& buffer) {
 grpc::ByteBuffer buffer_of(const std::string& text) {
   const grpc::Slice slice(text);
   return {&slice, 1};
-}
-
-/// ExportProfilesServiceResponse { partial_success { rejected_profiles, error_message } }.
-std::string partial(long rejected, const std::string& text) {
-  std::string out;
-  protozero::pbf_writer message(out);
-  protozero::pbf_writer inner(message, 1);
-  inner.add_int64(1, rejected);
-  inner.add_string(2, text);
-  return out;
 }
 
 /// google.rpc.Status with a RetryInfo.
@@ -98,7 +90,8 @@ void answer(Call& call, const std::string& told, std::size_t bytes, void* tag) {
     call.stream.Finish({static_cast<grpc::StatusCode>(status), text, details}, tag);
   };
   if (words.first == "ok") return ok("");
-  if (words.first == "partial") return ok(partial(std::stol(words.second), words.third()));
+  if (words.first == "partial")
+    return ok(vitrine::test::partial_success(std::stol(words.second), words.third()));
   if (words.first == "retry")
     return fail(grpc::StatusCode::RESOURCE_EXHAUSTED, words.third(),
                 retry_status(std::stol(words.second)));

@@ -1,14 +1,15 @@
 // What an answer of a collector means.
+#include "export/judgement.hpp"
+
 #include <gmock/gmock.h>
 
-#include <protozero/pbf_writer.hpp>
-
 #include "base/limits.hpp"
-#include "export/judgement.hpp"
+#include "export/partial_success.hpp"
 
 namespace vitrine::exporter {
 namespace {
 
+using test::partial_success;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -19,15 +20,6 @@ Response answer(long status, std::string body = {}, std::string type = protobuf)
   out.status = status;
   out.body = std::move(body);
   out.type = std::move(type);
-  return out;
-}
-
-std::string partial(std::int64_t rejected, const std::string& message) {
-  std::string out;
-  protozero::pbf_writer writer(out);
-  protozero::pbf_writer inner(writer, 1);
-  inner.add_int64(1, rejected);
-  inner.add_string(2, message);
   return out;
 }
 
@@ -51,27 +43,28 @@ TEST(Judge, NothingToSayOfASuccess) {
 }
 
 TEST(Judge, APartialSuccessIsTaken) {
-  const Judgement judgement = judge(answer(200, partial(3, "no such tenant")));
+  const Judgement judgement = judge(answer(200, partial_success(3, "no such tenant")));
   EXPECT_EQ(judgement.verdict, Verdict::taken);
   EXPECT_EQ(judgement.rejected, 3U);
   EXPECT_THAT(judgement.note, HasSubstr("no such tenant"));
-  EXPECT_EQ(judge(answer(200, partial(0, "use the other path"))).rejected, 0U);
-  EXPECT_THAT(judge(answer(200, partial(0, "use the other path"))).note, HasSubstr("other path"));
+  EXPECT_EQ(judge(answer(200, partial_success(0, "use the other path"))).rejected, 0U);
+  EXPECT_THAT(judge(answer(200, partial_success(0, "use the other path"))).note,
+              HasSubstr("other path"));
 }
 
 TEST(Judge, NobodyRejectsLessThanNothing) {
-  EXPECT_EQ(judge(answer(200, partial(-5, ""))).rejected, 0U);
+  EXPECT_EQ(judge(answer(200, partial_success(-5, ""))).rejected, 0U);
 }
 
 TEST(Judge, MessagesAreBounded) {
-  const std::string body = partial(1, std::string(10'000, 'x'));
+  const std::string body = partial_success(1, std::string(10'000, 'x'));
   EXPECT_LT(judge(answer(200, body)).note.size(), limits::export_message + 100);
   EXPECT_LT(judge(answer(400, std::string(10'000, 'x'), "text/plain")).note.size(),
             limits::export_message + 100);
 }
 
 TEST(Judge, EveryPieceOfAMessageIsTakenOrNotUnderstood) {
-  const std::string body = partial(1, "text");
+  const std::string body = partial_success(1, "text");
   for (std::size_t bytes = 1; bytes < body.size(); ++bytes) {
     const Judgement judgement = judge(answer(200, body.substr(0, bytes)));
     EXPECT_EQ(judgement.verdict, Verdict::taken);
