@@ -10,7 +10,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
+
+#include "base/clock.hpp"
 
 namespace vitrine::agent {
 namespace {
@@ -61,10 +62,7 @@ void ServiceManager::ready(std::string_view status) const {
 }
 
 void ServiceManager::reloading() const {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  send(fmt::format("RELOADING=1\nMONOTONIC_USEC={}",
-                   static_cast<std::int64_t>(now.tv_sec) * 1'000'000 + now.tv_nsec / 1000));
+  send(fmt::format("RELOADING=1\nMONOTONIC_USEC={}", now_ns(CLOCK_MONOTONIC) / 1000));
 }
 
 void ServiceManager::stopping() const {

@@ -6,7 +6,6 @@
 #include <linux/perf_event.h>
 #include <profiler.skel.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/clock.hpp"
 #include "base/limits.hpp"
 #include "bpf/event.hpp"
 #include "bpf/kernel_log.hpp"
@@ -30,13 +30,6 @@ namespace vitrine::bpf {
 namespace {
 
 using std::chrono::milliseconds;
-
-std::uint64_t monotonic_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 Result<void> check(const ProfilerOptions& options) {
   if (options.stack_bytes > limits::stack_copy)
@@ -147,7 +140,7 @@ class LoadedProfiler final : public Profiler {
   void stop() override {
     if (links_.empty()) return;
     detach();
-    stopped_ns_ = monotonic_ns();
+    stopped_ns_ = now_ns(CLOCK_MONOTONIC);
     if (const std::uint64_t end_ns = program_->bss->profile_config.end_ns)
       stopped_ns_ = std::min(stopped_ns_, end_ns);
     let_programs_end();  // what they kept, or sent, is there for poll()
@@ -361,7 +354,7 @@ class LoadedProfiler final : public Profiler {
       if (link == nullptr) return tl::unexpected(log.error("trace what wakes threads", errno));
       links_.push_back(link);
     }
-    const std::uint64_t began_ns = monotonic_ns();
+    const std::uint64_t began_ns = now_ns(CLOCK_MONOTONIC);
     bpf_link* link = bpf_program__attach(program_->progs.switched);
     if (link == nullptr)
       return tl::unexpected(log.error("trace threads that leave their CPUs", errno));

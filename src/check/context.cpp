@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ctime>
 #include <functional>
 #include <set>
 
 #include "abi/process_context.hpp"
 #include "abi/thread_context.hpp"
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "check/rule.hpp"
 #include "observe/events/event_labels.hpp"
@@ -72,7 +72,7 @@ Result<void> ContextWatch::look() {
   // A new reader each time: one that has read takes an equal stamp for an equal content.
   const auto reader = observe::ContextReader::of(process_);
   const auto state = reader->refresh();
-  subject_.seen_ns = observe::now_ns(CLOCK_BOOTTIME);
+  subject_.seen_ns = now_ns(CLOCK_BOOTTIME);
   ++subject_.looks;
   TRY(process_.verify());
   subject_.problem.reset();

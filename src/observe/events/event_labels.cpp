@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "observe/labels/definitions.hpp"

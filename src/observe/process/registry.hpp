@@ -11,7 +11,6 @@
 #pragma once
 
 #include <sys/types.h>
-#include <time.h>
 
 #include <chrono>
 #include <cstdint>
@@ -25,15 +24,6 @@
 #include "bpf/wire/event.h"
 
 namespace vitrine::observe {
-
-// The clocks of the kernel, in nanoseconds.
-
-inline std::uint64_t now_ns(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 /// One process. Each kind of session derives its own.
 class ObservedProcess : public std::enable_shared_from_this<ObservedProcess> {

@@ -17,6 +17,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.hpp"
+
 namespace vitrine::observe {
 namespace {
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <span>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/limits.hpp"
 #include "observe/events/event_labels.hpp"
 #include "sandbox/files.hpp"

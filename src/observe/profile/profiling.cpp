@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
-#include <time.h>
 
 #include <algorithm>
 #include <bit>
 #include <optional>
 #include <thread>
 
+#include "base/clock.hpp"
 #include "base/notes.hpp"
 #include "base/text.hpp"
 #include "bpf/profiler.hpp"

@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "bpf/event.hpp"
 #include "observe/events/event_labels.hpp"
 #include "target/proc_file.hpp"

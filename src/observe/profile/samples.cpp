@@ -1,8 +1,8 @@
 #include "observe/profile/samples.hpp"
 
-#include <time.h>
 
 #include "base/limits.hpp"
+#include "base/clock.hpp"
 #include "observe/profile/selection.hpp"
 
 namespace vitrine::observe {
