@@ -45,13 +45,11 @@ class ProfileCommand : public Command {
          "CPU until it is on a CPU again, with the labels of that time; time in which a thread was "
          "runnable but preempted counts only with --preempted.",
          "With --wakers, each off-CPU sample that has ended also has what ended it: above the "
-         "stack of "
-         "the waiting thread and a frame called --, the stack of the thread that woke it, its root "
-         "and "
-         "its name on top; and its labels as waker.KEY, beside waker.process, waker.pid, "
-         "waker.tid, "
-         "waker.thread, waker.trace_id and waker.span_id. The waker may be of any process. A wait "
-         "that an interrupt ended, such as a timer's, has [interrupt] in its place.",
+         "stack of the waiting thread and a frame called --, the stack of the thread that woke "
+         "it, its root and its name on top; and its labels as waker.KEY, beside waker.process, "
+         "waker.pid, waker.tid, waker.thread, waker.trace_id and waker.span_id. The waker may "
+         "be of any process. A wait that an interrupt ended, such as a timer's, has [interrupt] "
+         "in its place.",
          "A KEY is a label key, or pid, tid, thread, process, cpu, trace_id or span_id. A FILTER "
          "is a list of conditions that must all hold, separated by commas: tenant=acme, "
          "step!=idle, and route~^/pay and route!~health with regular expressions.",

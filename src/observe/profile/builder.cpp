@@ -314,11 +314,7 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
       const auto function = known ? known->find(place.address) : std::nullopt;
       if (function) put(at, {{std::string(function->name), {}, {}, 0, 0}});
     } else if (is_text) {
-      put(at, {{place.address == 0 ? profile::omitted_frames : unnamed.texts[place.address - 1],
-                {},
-                {},
-                0,
-                0}});
+      put(at, {{unnamed.texts[place.address], {}, {}, 0, 0}});
     } else if (place.mapping == none) {
       put_made(at, place.process, place.address);
     } else if (is_made(unnamed.mappings[place.mapping])) {
@@ -462,7 +458,7 @@ Index ProfileBuilder::text_place(std::string_view text) {
   const auto [known, there] = texts_.find(text);
   if (!there && texts_.size() >= limits::profile_locations) return none;
   const Index at = there ? known : texts_.add(std::string(text));
-  return place({none, none, Address{at} + 1, profile::FrameKind::native});
+  return place({none, none, Address{at}, profile::FrameKind::native});
 }
 
 Index ProfileBuilder::kernel_place(Address address) {

@@ -50,7 +50,7 @@ struct UnnamedProfile {
   std::vector<CodeHistory::Code> codes;           ///< of the processes: the last
   std::vector<MappedCode> mappings;
   std::vector<Place> places;
-  std::vector<std::string> texts;  ///< of places that are no code: by address, from 1 on
+  std::vector<std::string> texts;  ///< of places that are no code: by address
   profile::Profile profile;        ///< samples, stacks, label sets, links, losses, processes
 };
 
@@ -61,9 +61,7 @@ class ProfileBuilder {
   profile::Index user_place(const SampledPrograms::Program& program, const CodeSince& code,
                             std::uint32_t region, Address address);
 
-  /// In place of the frames that a deep stack was cut by: in no mapping, and of no process.
-  profile::Index omitted_place() { return place({}); }
-  /// A frame that is a text and no code.
+  /// A frame that is a text and no code: in no mapping, and of no process.
   profile::Index text_place(std::string_view text);
 
   /// One that had room: none, if not.

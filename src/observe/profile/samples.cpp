@@ -1,8 +1,7 @@
 #include "observe/profile/samples.hpp"
 
-
-#include "base/limits.hpp"
 #include "base/clock.hpp"
+#include "base/limits.hpp"
 #include "observe/profile/selection.hpp"
 
 namespace vitrine::observe {
@@ -109,8 +108,9 @@ std::optional<profile::Sample> ProfileSamples::sample_of(const bpf::StackSample&
   std::vector<profile::Index> above;
   bool is_unread = false;
   if (sample.waker) {
-    waker_labels = look_at_waker(*sample.waker, row, is_unread);
-    above = frames_of_waker(*sample.waker, row.waker, row.waker_version);
+    const WakingStack stack = waking_stacks_.look_at(*sample.waker);
+    waker_labels = look_at_waker(*sample.waker, stack.by, row, is_unread);
+    above = frames_of_waker(*sample.waker, stack, row.waker, row.waker_version);
   }
   stacks_.take(sample, *program, code, events_until_ns_);
   const auto pass_over = [&] {
@@ -204,7 +204,8 @@ void ProfileSamples::take(const bpf::RowPart& part) {
       std::vector<profile::Index> above;
       if (const auto& waker = row->first.waker) {
         waker->head.event.time_ns = part.time_ns;
-        above = frames_of_waker(*waker, row->waker, row->waker_version);
+        above =
+            frames_of_waker(*waker, waking_stacks_.look_at(*waker), row->waker, row->waker_version);
       }
       stacks_.take(row->first, *row->program, code, events_until_ns_);
       counted = 1;
@@ -262,7 +263,7 @@ profile::StackEnd ProfileSamples::add_user_frames(const SampledPrograms::Program
   const std::size_t above = is_deep ? frames_.size() - depth / 2 : 0;
   for (std::size_t n = 0; n < frames_.size(); ++n) {
     if (is_deep && n == depth - depth / 2) {
-      locations.push_back(builder_.omitted_place());
+      locations.push_back(builder_.text_place(profile::omitted_frames));
       n = above;
     }
     locations.push_back(
@@ -271,15 +272,11 @@ profile::StackEnd ProfileSamples::add_user_frames(const SampledPrograms::Program
   return end;
 }
 
-std::vector<format::Label> ProfileSamples::look_at_waker(const bpf::StackSample& waker,
+std::vector<format::Label> ProfileSamples::look_at_waker(const bpf::StackSample& waker, WokenBy by,
                                                          EqualSample& row, bool& is_unread) {
   const vitrine_event_header& header = waker.head.event;
   require_events_until(header.time_ns);
-  const WakingStack stack = waking_stacks_.look_at(waker);
-  if (stack.by != WokenBy::thread) {
-    const bool is_interrupt = stack.by == WokenBy::interrupt;
-    return {{"waker.process", std::string(is_interrupt ? waking_interrupt : unknown_waker)}};
-  }
+  if (by != WokenBy::thread) return labels_without_waker(by);
   ObservedProcess* process = watch_.process_of(header);
   if (process == nullptr) {
     is_unread = true;
@@ -298,14 +295,14 @@ std::vector<format::Label> ProfileSamples::look_at_waker(const bpf::StackSample&
 
 /// In a stack of two, the waker's has its root on top and its leaf beside the other's.
 std::vector<profile::Index> ProfileSamples::frames_of_waker(const bpf::StackSample& waker,
+                                                            const WakingStack& stack,
                                                             const SampledPrograms::Program& program,
                                                             std::uint64_t& version) {
-  const WakingStack stack = waking_stacks_.look_at(waker);
   std::vector<profile::Index> locations{builder_.text_place(waker_separator)};
   if (options_.kernel_frames)
     for (std::size_t n = stack.first; n < stack.end; ++n)
       locations.push_back(builder_.kernel_place(waker.kernel_stack[n] - (n == 0 ? 0 : 1)));
-  std::string name(stack.by == WokenBy::interrupt ? waking_interrupt : unknown_waker);
+  std::string name(in_place_of_thread(stack.by));
   if (stack.by == WokenBy::thread) {
     name = bpf::comm_of(waker.head.event);
     if (program != nullptr && !is_kernel_thread(waker)) {

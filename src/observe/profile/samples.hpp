@@ -90,10 +90,11 @@ class ProfileSamples {
                                     CodeHistory::Code& code, const bpf::StackSample& sample,
                                     std::vector<profile::Index>& locations);
   /// The labels of a waker's thread, and `row.waker`. `is_unread`: it has some that could not be read.
-  std::vector<format::Label> look_at_waker(const bpf::StackSample& waker, EqualSample& row,
-                                           bool& is_unread);
+  std::vector<format::Label> look_at_waker(const bpf::StackSample& waker, WokenBy by,
+                                           EqualSample& row, bool& is_unread);
   /// What is above the stack of the thread that was woken. `program`: null: it has none.
   std::vector<profile::Index> frames_of_waker(const bpf::StackSample& waker,
+                                              const WakingStack& stack,
                                               const SampledPrograms::Program& program,
                                               std::uint64_t& version);
   /// Whether one of frames_ is in no mapping.

@@ -28,6 +28,11 @@ bool is_of_an_interrupt(std::string_view function) {
 
 }  // namespace
 
+std::string_view in_place_of_thread(WokenBy by) {
+  if (by == WokenBy::thread) return {};
+  return by == WokenBy::interrupt ? "[interrupt]" : "[unknown]";
+}
+
 WakingStacks::Role WakingStacks::role_of(Address address) {
   if (const auto known = roles_.find(address); known != roles_.end()) return known->second;
   const auto name = name_of_(address);
@@ -87,6 +92,10 @@ std::vector<format::Label> labels_of_waker(const vitrine_event_header& header,
     add((is_taken ? "label." : "") + label.key, label.value);
   }
   return out;
+}
+
+std::vector<format::Label> labels_without_waker(WokenBy by) {
+  return {{std::string(waker_prefix) + "process", std::string(in_place_of_thread(by))}};
 }
 
 void add_waker(std::vector<format::Label> waker, format::LabelSet& own) {

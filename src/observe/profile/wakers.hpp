@@ -20,12 +20,14 @@ namespace vitrine::observe {
 
 /// Between both stacks.
 inline constexpr std::string_view waker_separator = "--";
-/// In place of the thread: what was on its CPU had been interrupted; or it is not known whether it had.
-inline constexpr std::string_view waking_interrupt = "[interrupt]", unknown_waker = "[unknown]";
 /// Before the root of a stack that has not been unwound to its end.
 inline constexpr std::string_view waker_cut = "[stack is not whole]";
 
+/// `interrupt`: what was on the waker's CPU had been interrupted; `unknown`: it is not known whether it had.
 enum class WokenBy : std::uint8_t { thread, interrupt, unknown };
+
+/// In place of a thread's name: `[interrupt]`, `[unknown]`; empty for a thread.
+std::string_view in_place_of_thread(WokenBy by);
 
 /// Of the kernel's stack, leaf first, where a thread was woken.
 struct WakingStack {
@@ -58,6 +60,8 @@ class WakingStacks {
 std::vector<format::Label> labels_of_waker(const vitrine_event_header& header,
                                            const std::string& command,
                                            const format::LabelSet& displayed);
+/// Where no thread is known to have woken it: `waker.process` alone, with in_place_of_thread().
+std::vector<format::Label> labels_without_waker(WokenBy by);
 
 /// Puts them beside a waiting thread's own. A label of its own whose key begins with "waker." becomes
 /// "label.waker.…": only the waker's begin so.
