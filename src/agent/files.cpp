@@ -55,15 +55,17 @@ sandbox::StagedFile::Access access_of_profiles() {
 
 Result<void> write_profile(const profile::Profile& profile, const ProfileOutput& output,
                            const profile::EncodeOptions& options) {
-  const auto bytes = TRY(profile::encode(profile, output.encoding, options));
-  if (output.path != standard_output) {
-    TRY(sandbox::write_whole(output.path, bytes, access_of_profiles()));
+  const sandbox::Content content = [&](const profile::Sink& sink) {
+    return profile::encode(profile, output.encoding, options, sink);
+  };
+  if (output.path != standard_output)
+    return sandbox::write_pieces(output.path, content, access_of_profiles());
+  return content([](std::string_view piece) -> Result<void> {
+    if (std::fwrite(piece.data(), 1, piece.size(), stdout) != piece.size() ||
+        std::fflush(stdout) != 0)
+      return fail(ErrorCode::failed, fmt::format("standard output: {}", std::strerror(errno)));
     return {};
-  }
-  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() ||
-      std::fflush(stdout) != 0)
-    return fail(ErrorCode::failed, fmt::format("standard output: {}", std::strerror(errno)));
-  return {};
+  });
 }
 
 }  // namespace vitrine::agent

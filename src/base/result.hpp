@@ -67,7 +67,7 @@ auto value_of(R&& result) {
   else if constexpr (std::is_lvalue_reference_v<R>)
     return std::ref(*result);
   else
-    return Value(*std::move(result));
+    return Value(*std::move(result));  // NOLINT(bugprone-move-forwarding-reference): R is a value
 }
 
 }  // namespace detail

@@ -228,25 +228,35 @@ std::string_view name_of(Encoding encoding) {
   return "";
 }
 
-Result<std::string> encode(const Profile& profile, Encoding encoding,
-                           const EncodeOptions& options) {
+Result<void> encode(const Profile& profile, Encoding encoding, const EncodeOptions& options,
+                    const Sink& sink) {
   switch (encoding) {
     case Encoding::pprof:
-      return encode_pprof(profile, options);
+      return sink(TRY(encode_pprof(profile, options)));
     case Encoding::otlp:
-      return encode_otlp(profile, options);
+      return sink(TRY(encode_otlp(profile, options)));
     case Encoding::folded:
-      return encode_folded(profile, options);
+      return sink(TRY(encode_folded(profile, options)));
     case Encoding::speedscope:
-      return encode_speedscope(profile, options);
+      return sink(TRY(encode_speedscope(profile, options)));
     case Encoding::json:
-      return encode_json(profile, options);
+      return encode_json(profile, options, sink);
     case Encoding::json_flat:
-      return encode_json_flat(profile, options);
+      return encode_json_flat(profile, options, sink);
     case Encoding::html:
-      return encode_html(profile, options);
+      return sink(TRY(encode_html(profile, options)));
   }
   return fail(ErrorCode::usage, "no such encoding");
+}
+
+Result<std::string> encode(const Profile& profile, Encoding encoding,
+                           const EncodeOptions& options) {
+  std::string out;
+  TRY(encode(profile, encoding, options, [&](std::string_view piece) -> Result<void> {
+    out += piece;
+    return {};
+  }));
+  return out;
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -177,13 +178,22 @@ struct EncodeOptions {
 Result<std::string> encode(const Profile& profile, Encoding encoding,
                            const EncodeOptions& options = {});
 
+/// Takes the next bytes of a profile.
+using Sink = std::function<Result<void>(std::string_view)>;
+
+/// The same piece by piece where the encoding allows it (json, json_flat): a profile that is always on would
+/// else have most of its memory at the end of an interval. Errors: as above, and those of `sink`.
+Result<void> encode(const Profile& profile, Encoding encoding, const EncodeOptions& options,
+                    const Sink& sink);
+
 // One each; in the file of its name.
 Result<std::string> encode_pprof(const Profile& profile, const EncodeOptions& options);
 Result<std::string> encode_otlp(const Profile& profile, const EncodeOptions& options);
 Result<std::string> encode_folded(const Profile& profile, const EncodeOptions& options);
 Result<std::string> encode_speedscope(const Profile& profile, const EncodeOptions& options);
-Result<std::string> encode_json(const Profile& profile, const EncodeOptions& options);
-Result<std::string> encode_json_flat(const Profile& profile, const EncodeOptions& options);
+Result<void> encode_json(const Profile& profile, const EncodeOptions& options, const Sink& sink);
+Result<void> encode_json_flat(const Profile& profile, const EncodeOptions& options,
+                              const Sink& sink);
 Result<std::string> encode_html(const Profile& profile, const EncodeOptions& options);
 
 /// What one request may have. Pyroscope takes 2 MiB and 16,000 samples by default, gRPC 4 MiB.

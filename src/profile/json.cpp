@@ -289,27 +289,32 @@ void for_each_line(const Profile& profile, Add add_line) {
   }
 }
 
-/// Made twice, as a text that grows takes up to three times the memory: most of what a profile that is always on has at
-/// its end.
+/// The lines in pieces of about so many bytes.
+constexpr std::size_t piece_bytes = 256U << 10;
+
 template <class Lines>
-std::string encoded(const Profile& profile) {
-  const std::string summary = Lines::summary(profile);
-  std::size_t bytes = summary.size();
-  for_each_line<Lines>(profile, [&](const std::string& line) { bytes += line.size(); });
-  std::string out;
-  out.reserve(bytes);
-  for_each_line<Lines>(profile, [&](const std::string& line) { out += line; });
-  return out += summary;
+Result<void> encoded(const Profile& profile, const Sink& sink) {
+  std::string piece;
+  Result<void> done;
+  for_each_line<Lines>(profile, [&](const std::string& line) {
+    if (!done) return;
+    piece += line;
+    if (piece.size() < piece_bytes) return;
+    done = sink(piece);
+    piece.clear();
+  });
+  TRY(done);
+  return sink(piece += Lines::summary(profile));
 }
 
 }  // namespace
 
-Result<std::string> encode_json(const Profile& profile, const EncodeOptions&) {
-  return encoded<JsonLines>(profile);
+Result<void> encode_json(const Profile& profile, const EncodeOptions&, const Sink& sink) {
+  return encoded<JsonLines>(profile, sink);
 }
 
-Result<std::string> encode_json_flat(const Profile& profile, const EncodeOptions&) {
-  return encoded<FlatLines>(profile);
+Result<void> encode_json_flat(const Profile& profile, const EncodeOptions&, const Sink& sink) {
+  return encoded<FlatLines>(profile, sink);
 }
 
 Requests encode_json_flat_requests(const Profile& profile, const RequestLimits& limits) {

@@ -236,6 +236,21 @@ int write_all(int fd, std::span<const std::byte> bytes) {
   return 0;
 }
 
+Content content_of(std::span<const std::byte> bytes) {
+  return [bytes](const auto& add) {
+    return add({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  };
+}
+
+/// Writes a content into the open file that the caller calls `path`.
+Result<void> put(const Content& content, int fd, const std::string& path) {
+  return content([&](std::string_view piece) -> Result<void> {
+    if (const int error = write_all(fd, std::as_bytes(std::span(piece))))
+      return file_error(path, written, error);
+    return {};
+  });
+}
+
 /// The owner that a followed link, or a pipe that is written into, may have.
 bool is_trusted(uid_t owner) {
   return owner == 0 || owner == ::geteuid();
@@ -331,6 +346,11 @@ tl::unexpected<Error> file_error(const std::string& path, const char* what, int 
 
 Result<StagedFile> StagedFile::write(const std::string& path, std::span<const std::byte> bytes,
                                      Time time, Access access) {
+  return write(path, content_of(bytes), time, access);
+}
+
+Result<StagedFile> StagedFile::write(const std::string& path, const Content& content, Time time,
+                                     Access access) {
   auto place = TRY(write_place_of(path));
   const struct stat& status = place.status;
   const int directory = place.directory.get();
@@ -347,7 +367,7 @@ Result<StagedFile> StagedFile::write(const std::string& path, std::span<const st
   FileDescriptor file = create_beside(directory, temporary, mode);
   if (!file) return file_error(path, written, errno);
   StagedFile staged(path, std::move(place.directory), place.name, temporary);
-  if (const int error = write_all(file.get(), bytes)) return file_error(path, written, error);
+  TRY(put(content, file.get(), path));
   if (passed_on) {
     if ((status.st_uid != ::geteuid() || status.st_gid != ::getegid()) &&
         ::fchown(file.get(), status.st_uid, status.st_gid) != 0 && errno != EPERM)
@@ -432,7 +452,7 @@ bool is_pipe_of_another(const struct stat& status, const std::string& path) {
 }
 
 /// /dev/null, a pipe: nothing to rename over.
-Result<bool> write_into(const std::string& path, std::string_view bytes) {
+Result<void> write_into(const std::string& path, const Content& content) {
   struct stat status {};
   const auto refused = [&] {
     return fail(ErrorCode::not_permitted,
@@ -443,9 +463,7 @@ Result<bool> write_into(const std::string& path, std::string_view bytes) {
   if (!file || ::fstat(file.get(), &status) != 0) return file_error(path, written, errno);
   if (is_pipe_of_another(status, path)) return refused();
   if (S_ISREG(status.st_mode)) return file_error(path, written, ESTALE);  // by now
-  if (const int error = write_all(file.get(), std::as_bytes(std::span(bytes))))
-    return file_error(path, written, error);
-  return true;
+  return put(content, file.get(), path);
 }
 
 }  // namespace
@@ -455,12 +473,17 @@ Result<bool> write_whole(const std::string& path, std::string_view bytes,
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (exists && S_ISREG(status.st_mode) && holds(path, bytes)) return false;
-  if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
-    return write_into(path, bytes);
-  auto staged =
-      TRY(StagedFile::write(path, std::as_bytes(std::span(bytes)), StagedFile::Time::now, access));
-  TRY(staged.put_in_place());
+  TRY(write_pieces(path, content_of(std::as_bytes(std::span(bytes))), access));
   return true;
+}
+
+Result<void> write_pieces(const std::string& path, const Content& content,
+                          StagedFile::Access access) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+    return write_into(path, content);
+  auto staged = TRY(StagedFile::write(path, content, StagedFile::Time::now, access));
+  return staged.put_in_place();
 }
 
 }  // namespace vitrine::sandbox

@@ -8,6 +8,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -125,6 +126,9 @@ class FileMemory final : public Memory {
 
 // Files that change together or not at all.
 
+/// The content of a file, made piece by piece: calls its argument with each, whose errors it returns.
+using Content = std::function<Result<void>(const std::function<Result<void>(std::string_view)>&)>;
+
 /// A file's new content, whole and on disk beside the file, not yet in its place. What is never put
 /// in place is removed.
 class StagedFile {
@@ -145,6 +149,10 @@ class StagedFile {
   /// belongs to the caller or to root. Errors: not_found (no such directory), not_permitted,
   /// unsupported (not a regular file), failed.
   static Result<StagedFile> write(const std::string& path, std::span<const std::byte> bytes,
+                                  Time time = Time::now, Access access = Access::usual);
+
+  /// The same, never with more of the content in memory than a piece. Errors: those of `content`, too.
+  static Result<StagedFile> write(const std::string& path, const Content& content,
                                   Time time = Time::now, Access access = Access::usual);
 
   StagedFile(StagedFile&& other) noexcept;
@@ -180,6 +188,11 @@ class StagedFile {
 /// written. Errors: not_found (no such directory), not_permitted, failed.
 Result<bool> write_whole(const std::string& path, std::string_view bytes,
                          StagedFile::Access access = StagedFile::Access::usual);
+
+/// The same for a content that is made piece by piece, and is not compared with what the file holds. Errors:
+/// those of `content`, too.
+Result<void> write_pieces(const std::string& path, const Content& content,
+                          StagedFile::Access access = StagedFile::Access::usual);
 
 /// Opens a directory to work in. A link is followed as StagedFile::write does. Errors: not_found,
 /// not_permitted, failed.

@@ -173,7 +173,7 @@ void Worker::release() {
 }
 
 /// What became of the worker, as an error about its parser.
-tl::unexpected<Error> Worker::reason_of_end(Error seen) {
+tl::unexpected<Error> Worker::reason_of_end(const Error& seen) {
   sandbox::Child& process = seat_->process();
   const auto took_too_long = [&] {
     took_too_long_ = true;
@@ -234,10 +234,10 @@ Result<std::vector<std::byte>> Worker::ask_claimed(std::span<const std::byte> re
         std::min(end + (run_delay(schedstat_) - delayed), begin + max_stretch * time_));
   };
   if (auto sent = channel_.send(MessageKind::request, request, until, file); !sent)
-    return reason_of_end(std::move(sent.error()));
+    return reason_of_end(sent.error());
   for (std::size_t opened = 0;;) {
     auto message = channel_.receive(most, until, extend);
-    if (!message) return reason_of_end(std::move(message.error()));
+    if (!message) return reason_of_end(message.error());
     if (message->kind == MessageKind::response) return std::move(message->bytes);
     std::uint32_t root = 0;
     if (message->kind != MessageKind::open || message->bytes.size() < sizeof root ||
@@ -249,7 +249,7 @@ Result<std::vector<std::byte>> Worker::ask_claimed(std::span<const std::byte> re
       found = open(root, {reinterpret_cast<const char*>(message->bytes.data()) + sizeof root,
                           message->bytes.size() - sizeof root});
     if (auto sent = channel_.send(MessageKind::opened, {}, extend(), found.get()); !sent)
-      return reason_of_end(std::move(sent.error()));
+      return reason_of_end(sent.error());
   }
 }
 

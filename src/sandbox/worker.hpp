@@ -92,7 +92,7 @@ class Worker {
 
   Result<std::vector<std::byte>> ask_claimed(std::span<const std::byte> request, int file,
                                              std::size_t most, const Open& open);
-  tl::unexpected<Error> reason_of_end(Error seen);
+  tl::unexpected<Error> reason_of_end(const Error& seen);
 
   Channel channel_;
   std::unique_ptr<Seat> seat_;

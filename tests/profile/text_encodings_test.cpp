@@ -66,7 +66,7 @@ TEST(Folded, NothingIsNothing) {
 
 TEST(JsonFlat, EverySampleIsALineWithTheSameFields) {
   const Profile profile = small_profile();
-  const auto all = lines(*encode_json_flat(profile, {}));
+  const auto all = lines(*encode(profile, Encoding::json_flat));
   ASSERT_EQ(all.size(), profile.samples.size());
   const json blocked = json::parse(all[3]);
   json head = blocked;
@@ -99,22 +99,22 @@ TEST(Json, EverySampleOfASumIsALineIfItsTimeIsKnown) {
   Profile profile = small_profile();
   profile.samples.resize(4);
   profile.samples[3].count = 3;
-  EXPECT_EQ(lines(*encode_json(profile, {})).size(), 5U);
+  EXPECT_EQ(lines(*encode(profile, Encoding::json)).size(), 5U);
   profile.span_ns = 1000;
-  const auto all = lines(*encode_json(profile, {}));
+  const auto all = lines(*encode(profile, Encoding::json));
   ASSERT_EQ(all.size(), 7U);
   EXPECT_EQ(json::parse(all[3])["value_ns"], 1'666'668);
   EXPECT_EQ(json::parse(all[4])["value_ns"], 1'666'666);
   EXPECT_EQ(all[5], all[4]);
   EXPECT_EQ(json::parse(all.back())["summary"]["samples"], 6);
-  const auto flat = lines(*encode_json_flat(profile, {}));
+  const auto flat = lines(*encode(profile, Encoding::json_flat));
   ASSERT_EQ(flat.size(), 4U);
   EXPECT_EQ(json::parse(flat[3])["count"], 3);
 }
 
 TEST(Json, EverySampleIsALineAndTheLastTellsOfTheWhole) {
   const Profile profile = small_profile();
-  const auto all = lines(*encode_json(profile, {}));
+  const auto all = lines(*encode(profile, Encoding::json));
   ASSERT_EQ(all.size(), profile.samples.size() + 1);
   const json blocked = json::parse(all[3]);
   EXPECT_EQ(blocked, json::parse(R"json({

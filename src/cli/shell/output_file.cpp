@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <span>
 
 namespace vitrine::cli {
 namespace {
@@ -23,8 +25,8 @@ Result<void> check_writable(const std::string& path, sandbox::StagedFile::Access
     tried = sandbox::file_error(path, "written", EISDIR);
   } else if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {  // a pipe, a device
     if (::access(path.c_str(), W_OK) != 0) tried = sandbox::file_error(path, "written", errno);
-  } else if (auto staged =
-                 sandbox::StagedFile::write(path, {}, sandbox::StagedFile::Time::now, access);
+  } else if (auto staged = sandbox::StagedFile::write(path, std::span<const std::byte>(),
+                                                      sandbox::StagedFile::Time::now, access);
              !staged) {
     // Tried as it will be done: some directories (/proc) appear writable, and are not.
     tried = tl::unexpected(std::move(staged.error()));

@@ -86,7 +86,7 @@ struct HandleUse {
   bool settling;  ///< `held` is being changed: a handler that sees this leaves it alone
 };
 
-struct Arena {
+struct Arena {  // NOLINT(clang-analyzer-optin.performance.Padding): applications know the order
   labels::detail::Recall memo[memo_entries];  // first: scopes look here without a call
   Ring small[3];
   Ring large[2];

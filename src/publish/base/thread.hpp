@@ -14,6 +14,7 @@
 
 // The descriptor's function keeps every register but rax. It is called from a function of its own
 // because a call in inline assembly would overwrite its caller's red zone.
+// NOLINTBEGIN(bugprone-macro-parentheses): the macros' arguments are names of symbols
 #define VITRINE_TLS_ADDRESS(symbol) vitrine_tls_address_of_##symbol()
 #define VITRINE_TLS_ACCESSOR(symbol) \
   extern "C" __attribute__((visibility("hidden"))) void* vitrine_tls_address_of_##symbol() noexcept;
@@ -37,6 +38,7 @@
           ".size vitrine_tls_address_of_" #symbol ", . - vitrine_tls_address_of_" #symbol "\n" \
           ".popsection\n")
 // clang-format on
+// NOLINTEND(bugprone-macro-parentheses)
 VITRINE_TLS_ACCESSOR(vitrine_labels_thread)
 VITRINE_TLS_ACCESSOR(custom_labels_current_set)
 VITRINE_TLS_ACCESSOR(custom_labels_thread_local_data)
