@@ -89,7 +89,8 @@ TEST_F(Staged, ANewFileHasTheModeOfTheUmaskWhichNobodyChanges) {
         if (line.starts_with("Umask:") && line.find("0027") == std::string::npos) ++changed;
     }
   });
-  for (int i = 0; i < 2000; ++i) EXPECT_TRUE(sandbox::StagedFile::write(none_, {}));
+  for (int i = 0; i < 2000; ++i)
+    EXPECT_TRUE(sandbox::StagedFile::write(none_, std::span<const std::byte>()));
   over = true;
   other.join();
   auto created = sandbox::StagedFile::write(none_, bytes("first"));
