@@ -25,16 +25,18 @@ class Walk {
     all_registers_ = with_all_registers;
     frames_.clear();
     std::optional<End> end;
+    RuleCache::Entry made;
     while (!end) {
       Address lookup = pc() - (interrupted_ ? 0 : 1);
-      const RuleCache::Entry* known = rules_.find(lookup);
-      RuleCache::Entry entry = known != nullptr ? *known : look_up(lookup);
-      if (interrupted_ && entry.rule.form == Rule::Form::none && is_after_trampoline(entry, lookup))
-        entry = look_up(--lookup);
-      if (entry.region == no_region && !interrupted_) return End::bad;
+      const RuleCache::Entry* entry = rules_.find(lookup);
+      if (entry == nullptr) entry = &(made = look_up(lookup));
+      if (interrupted_ && entry->rule.form == Rule::Form::none &&
+          is_after_trampoline(*entry, lookup))
+        entry = &(made = look_up(--lookup));
+      if (entry->region == no_region && !interrupted_) return End::bad;
       if (frames_.size() == limits::frames) return End::limit;
-      frames_.push_back({pc(), entry.region, !interrupted_});
-      end = leave(entry, lookup);
+      frames_.push_back({pc(), entry->region, !interrupted_});
+      end = leave(*entry, lookup);
       if (!end && pc() == 0) end = End::outermost;
     }
     return *end;
