@@ -28,6 +28,7 @@ namespace vitrine::sandbox {
 namespace {
 
 constexpr auto for_ever = std::chrono::hours(24 * 365);
+constexpr auto idle = std::chrono::milliseconds(200);
 constexpr unsigned default_share = 16;  // of the memory of the control group: Limits::data
 /// Between two looks at Limits::stop.
 constexpr std::chrono::milliseconds stop_interval{100};
@@ -57,13 +58,17 @@ void serve_requests(int socket, const Limits& limits,
   Channel channel{FileDescriptor(socket)};
   std::unique_ptr<Service> service;
   for (;;) {
-    const auto until = Channel::Clock::now() + for_ever;
-    auto message = channel.receive(request_bytes, until);
+    // Once nothing was asked for a while, what the files needed is the kernel's again; before that, the
+    // next file needs it.
+    auto message = channel.receive(request_bytes, Channel::Clock::now() + idle, [&] {
+      if (service != nullptr) ::malloc_trim(0);
+      return Channel::Clock::now() + for_ever;
+    });
     if (!message || message->kind != MessageKind::request) return;
     allow_time(limits.time);
     if (service == nullptr) service = make();
     const auto response = service->respond(message->bytes, std::move(message->descriptor));
-    if (!channel.send(MessageKind::response, response, until)) return;
+    if (!channel.send(MessageKind::response, response, Channel::Clock::now() + for_ever)) return;
   }
 }
 
@@ -73,9 +78,6 @@ void serve(int socket, pid_t parent, const char* name, const Limits& limits,
            const std::function<std::unique_ptr<Service>()>& make) {
   socket = sandbox::reset_inherited(socket);
   confine(socket, parent, name, limits.memory, limits.data);
-  // What a file needed is the kernel's again; malloc would keep ever more of it.
-  ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
-  ::mallopt(M_TRIM_THRESHOLD, 256 << 10);
   try {
     serve_requests(socket, limits, make);
   } catch (const std::bad_alloc&) {
