@@ -30,7 +30,7 @@ std::string base64(std::string_view bytes) {
 }  // namespace
 
 std::string json_text(const Json& json, int indent) {
-  const std::string text = json.dump(indent, ' ', false, Json::error_handler_t::replace);
+  std::string text = json.dump(indent, ' ', false, Json::error_handler_t::replace);
   const auto is_plain = [](char c) { return static_cast<unsigned char>(c) < 0x7f; };
   if (std::all_of(text.begin(), text.end(), is_plain)) return text;  // most are
   std::string out;

@@ -148,7 +148,7 @@ std::optional<GoCode> GoCode::open(Memory& file, const elf::File& elf, ReadCode 
   if (elf.machine != EM_X86_64) return std::nullopt;
   auto functions = elf::GoFunctions::open(file, elf);
   if (!functions) return std::nullopt;
-  return GoCode(std::move(*functions), std::move(read));
+  return GoCode(*functions, std::move(read));
 }
 
 /// What a function does with the stack and its frame.

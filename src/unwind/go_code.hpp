@@ -71,8 +71,8 @@ class GoCode {
   struct Shape;
   using Take = std::function<bool(Address from, Address to, const Row* row)>;
 
-  GoCode(elf::GoFunctions functions, ReadCode read)
-      : functions_(std::move(functions)), read_(std::move(read)) {}
+  GoCode(const elf::GoFunctions& functions, ReadCode read)
+      : functions_(functions), read_(std::move(read)) {}
 
   void visit_rows(const elf::GoFunction& function, const Take& take);
   Shape shape_of(const elf::GoFunction& function);

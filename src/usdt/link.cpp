@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +11,8 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "sandbox/files.hpp"
 #include "usdt/machine.hpp"
@@ -146,6 +149,37 @@ std::string real(const std::string& path) {
   return error ? absolute(path) : found.string();
 }
 
+/// Files by their real paths, which are looked up only for those that are one file: a hard link is another
+/// one, as a file gets its new content by a rename.
+class DistinctFiles {
+ public:
+  /// False: it is there. One that does not exist is not put in: opening it says why.
+  bool insert(const std::string& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return true;
+    auto& names = names_[{status.st_dev, status.st_ino}];
+    if (is_among(names, path)) return false;
+    names.push_back(path);
+    return true;
+  }
+
+  [[nodiscard]] bool has(const std::string& path) const {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return false;
+    const auto found = names_.find({status.st_dev, status.st_ino});
+    return found != names_.end() && is_among(found->second, path);
+  }
+
+ private:
+  static bool is_among(const std::vector<std::string>& names, const std::string& path) {
+    return !names.empty() &&
+           std::any_of(names.begin(), names.end(),
+                       [is = real(path)](const auto& name) { return real(name) == is; });
+  }
+
+  std::map<std::pair<dev_t, ino_t>, std::vector<std::string>> names_;
+};
+
 std::string probe_title(const Definition& definition, std::uint32_t provider, std::uint32_t probe) {
   const Provider& declared = definition.providers[provider];
   return declared.name + ":" + declared.probes[probe].name;
@@ -158,7 +192,8 @@ class Step {
         options_(options),
         declared_(definition),
         rules_{options.enabled, options.long_nop, options.lld},
-        parser_(declared_, rules_) {}
+        parser_(declared_, rules_),
+        output_(absolute(options.output)) {}
 
   Result<LinkReport> run() {
     if (options_.objects.empty()) {
@@ -166,13 +201,13 @@ class Step {
       if (parts_.machine == nullptr) return fail(ErrorCode::usage, "missing objects");
       parts_.pointer_protocol = options_.enabled == EnabledProtocol::pointer;
     }
-    const std::string output = real(options_.output);
+    DistinctFiles outputs;
+    outputs.insert(options_.output);
     for (const std::string& path : options_.objects) {
-      const std::string is = real(path);
-      if (is == output)
+      if (outputs.has(path))
         return fail(ErrorCode::usage, path + " is both an object to process and the output",
                     "omit it from the list of objects");
-      if (!seen_.insert(is).second) continue;
+      if (!seen_.insert(path)) continue;
       TRY(process(path));
     }
     if (parts_.machine == nullptr)
@@ -206,9 +241,8 @@ class Step {
   /// What distinguishes objects of equal bytes, and is the same in every build directory: where the
   /// object is as seen from the output.
   [[nodiscard]] std::string salt(const std::string& path) const {
-    const fs::path output = absolute(options_.output);
-    return fs::path(absolute(path)).lexically_relative(output.parent_path()).string() + '\n' +
-           output.filename().string();
+    return fs::path(absolute(path)).lexically_relative(output_.parent_path()).string() + '\n' +
+           output_.filename().string();
   }
 
   Result<void> take(const std::string& path, RewrittenObject& object) {
@@ -298,7 +332,8 @@ class Step {
   ProbeObjectParts parts_;
   std::string first_;  ///< object, that decided the machine
   bool lto_ = false;   ///< objects whose uses of probes are not known yet
-  std::set<std::string> seen_;
+  DistinctFiles seen_;
+  const fs::path output_;
   std::set<std::pair<std::uint32_t, std::uint32_t>> have_;  ///< provider, probe: used somewhere
   std::vector<sandbox::StagedFile> staged_;
   LinkReport report_;
