@@ -417,6 +417,13 @@ Result<void> FileOpener::start() {
   return begin();
 }
 
+void FileOpener::end() {
+  const std::lock_guard lock(mutex_);
+  forks_ = false;
+  channel_.reset();
+  child_.end();
+}
+
 Result<Child> FileOpener::fork(ForkedLife life, std::span<const std::byte> settings, int socket) {
   constexpr std::chrono::seconds longest_fork(1);
   const auto failed = [](const char* why) { return fail(ErrorCode::failed, why); };

@@ -75,6 +75,9 @@ class FileOpener {
   /// now. They end with the thread that calls this. Errors: failed.
   Result<void> start();
 
+  /// Ends the process; the next one forks no children. For the thread that started it.
+  void end();
+
   /// A child of this process that the opener has forked. Errors: failed (also where it was not start()ed, or is busy).
   Result<Child> fork(ForkedLife life, std::span<const std::byte> settings, int socket);
 

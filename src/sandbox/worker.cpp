@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstring>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "base/limits.hpp"
@@ -53,8 +54,7 @@ std::chrono::nanoseconds run_delay(const FileDescriptor& schedstat) {
   return std::chrono::nanoseconds(delay);
 }
 
-void serve_requests(int socket, const Limits& limits,
-                    const std::function<std::unique_ptr<Service>()>& make) {
+void serve_requests(int socket, const Limits& limits, const MakeService& make) {
   Channel channel{FileDescriptor(socket)};
   std::unique_ptr<Service> service;
   for (;;) {
@@ -75,7 +75,7 @@ void serve_requests(int socket, const Limits& limits,
 }  // namespace
 
 void serve(int socket, pid_t parent, const char* name, const Limits& limits,
-           const std::function<std::unique_ptr<Service>()>& make) {
+           const MakeService& make) {
   socket = sandbox::reset_inherited(socket);
   confine(socket, parent, name, limits.memory, limits.data);
   try {
@@ -100,58 +100,67 @@ class Tasks final : public Service {
   }
 };
 
-/// Of a worker that the file opener forks.
-struct WorkerSettings {
-  char name[16] = {};
-  std::uint64_t memory = 0, data = 0;
-  std::int64_t time_ms = 0;
-};
-
-void serve_tasks(int socket, pid_t parent, std::span<const std::byte> bytes) {
-  WorkerSettings settings;
-  if (bytes.size() != sizeof settings) return;
-  std::memcpy(&settings, bytes.data(), sizeof settings);
-  Limits limits;
-  limits.memory = settings.memory;
-  limits.data = settings.data;
-  limits.time = std::chrono::milliseconds(settings.time_ms);
-  serve(socket, parent, settings.name, limits, make_tasks);
-}
-
-Result<Child> fork_by_opener(const char* name, const Limits& limits, int socket) {
-  WorkerSettings settings;
-  std::strncpy(settings.name, name, sizeof settings.name - 1);
-  settings.memory = limits.memory;
-  settings.data = limits.data;
-  settings.time_ms = limits.time.count();
-  return FileOpener::of_this_process().fork(serve_tasks, std::as_bytes(std::span(&settings, 1)),
-                                            socket);
-}
-
-}  // namespace
-
 std::unique_ptr<Service> make_tasks() {
   return std::make_unique<Tasks>();
 }
 
-Result<Worker> Worker::start(const char* name, const Limits& wanted,
-                             const std::function<std::unique_ptr<Service>()>& make) {
+/// Of a worker that the file opener forks, which gets these bytes as they are: it is one program with this process.
+struct WorkerSettings {
+  char name[16] = {};
+  Limits limits;
+  MakeServiceAlone make = nullptr;
+};
+static_assert(std::is_trivially_copyable_v<WorkerSettings>);
+
+void serve_alone(int socket, pid_t parent, std::span<const std::byte> bytes) {
+  WorkerSettings settings;
+  if (bytes.size() != sizeof settings) return;
+  std::memcpy(&settings, bytes.data(), sizeof settings);
+  serve(socket, parent, settings.name, settings.limits, settings.make);
+}
+
+/// The two ends of a connection, of which the worker has one.
+struct Connection {
+  FileDescriptor own_end, its;
+};
+
+Result<Connection> connect_to_worker() {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
     return fail(ErrorCode::failed, fmt::format("cannot create a socket: {}", std::strerror(errno)));
-  FileDescriptor own_end(pair[0]), its(pair[1]);
+  return Connection{FileDescriptor(pair[0]), FileDescriptor(pair[1])};
+}
+
+Limits with_share(Limits limits) {
+  if (limits.data == 0) limits.data = share_of_memory(default_share);
+  return limits;
+}
+
+}  // namespace
+
+Result<Worker> Worker::start(const char* name, const Limits& wanted, const MakeService& make) {
+  auto [own_end, its] = TRY(connect_to_worker());
   const pid_t parent = ::getpid();
   static_cast<void>(worker_filter());
-  Limits limits = wanted;
-  if (limits.data == 0) limits.data = share_of_memory(default_share);
+  const Limits limits = with_share(wanted);
   const SeatReservation seat(true);
-  const auto* const is_tasks = make.target<std::unique_ptr<Service> (*)()>();
-  if (is_tasks != nullptr && *is_tasks == make_tasks)
-    if (auto forked = fork_by_opener(name, limits, its.get()))
-      return Worker(Channel(std::move(own_end)), std::move(*forked), limits);
-  auto process = TRY(sandbox::Child::start(sandbox::Kind::forked,
-                                           [&] { serve(its.get(), parent, name, limits, make); }));
+  auto process = TRY(sandbox::Child::start(sandbox::Kind::forked, [&, socket = its.get()] {
+    serve(socket, parent, name, limits, make);
+  }));
   return Worker(Channel(std::move(own_end)), std::move(process), limits);
+}
+
+Result<Worker> Worker::start_alone(const char* name, const Limits& wanted, MakeServiceAlone make) {
+  {
+    auto [own_end, its] = TRY(connect_to_worker());
+    WorkerSettings settings{{}, with_share(wanted), make};
+    std::strncpy(settings.name, name, sizeof settings.name - 1);
+    const SeatReservation seat(true);
+    auto forked = FileOpener::of_this_process().fork(
+        serve_alone, std::as_bytes(std::span(&settings, 1)), its.get());
+    if (forked) return Worker(Channel(std::move(own_end)), std::move(*forked), settings.limits);
+  }
+  return start(name, wanted, make);
 }
 
 Worker::Worker(Channel channel, sandbox::Child process, const Limits& limits)
@@ -290,7 +299,7 @@ Result<void> Parser::require_worker() {
   if (worker_ && !is_held_ && !worker_->claim()) worker_.reset();
   static std::atomic<std::uint64_t> numbers{0};
   while (!worker_) {
-    worker_ = TRY(Worker::start(name_, limits_, make_tasks));
+    worker_ = TRY(Worker::start_alone(name_, limits_, make_tasks));
     started_at_ = std::chrono::steady_clock::now();
     number_ = ++numbers;
     responses_ = 0;

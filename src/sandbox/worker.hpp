@@ -52,17 +52,21 @@ class Service {
 using Open = std::function<FileDescriptor(std::uint32_t root, const std::string& path)>;
 inline constexpr std::uint32_t any_root = ~std::uint32_t{0};
 
-/// Does what it is asked to: the service of Parser. A worker of it is forked by the file opener where that does
-/// (FileOpener::start).
-std::unique_ptr<Service> make_tasks();
+/// Makes the service of a worker, in it.
+using MakeService = std::function<std::unique_ptr<Service>()>;
+/// The same by nothing that the caller has in memory.
+using MakeServiceAlone = std::unique_ptr<Service> (*)();
 
 /// Ends with its Worker.
 class Worker {
  public:
-  /// `name`: of the process, at most 15 characters. `make` is called in it. The thread that starts
-  /// a worker outlives it, or ends it. Errors: failed.
-  static Result<Worker> start(const char* name, const Limits& limits,
-                              const std::function<std::unique_ptr<Service>()>& make);
+  /// `name`: of the process, at most 15 characters. `make` may use what the caller has in memory by now. The
+  /// thread that starts a worker outlives it, or ends it. Errors: failed.
+  static Result<Worker> start(const char* name, const Limits& limits, const MakeService& make);
+
+  /// The same. The file opener forks it, where that forks (FileOpener::start): it has as little memory then as
+  /// the opener has.
+  static Result<Worker> start_alone(const char* name, const Limits& limits, MakeServiceAlone make);
 
   /// What the service responds, at most `most` bytes. `file`: a descriptor that it gets a copy of;
   /// -1: none. Errors: failed (it crashed, or sent an invalid result: the message has the cause), limit (it took
@@ -108,7 +112,7 @@ class Worker {
 /// Responds to requests over `socket` until the other side is gone. To be called in a child that
 /// `parent` has just forked.
 [[noreturn]] void serve(int socket, pid_t parent, const char* name, const Limits& limits,
-                        const std::function<std::unique_ptr<Service>()>& make);
+                        const MakeService& make);
 
 // Parser: tasks done in a worker, for one file after the other. A file that the worker does not
 // survive is reported; another worker takes the next. A task may keep files open in the worker, for later

@@ -148,6 +148,7 @@ void start_opener(ForkedBy by) {
 class Workers : public testing::TestWithParam<ForkedBy> {
  protected:
   void SetUp() override { start_opener(GetParam()); }
+  void TearDown() override { FileOpener::of_this_process().end(); }
   void expect_unharmed() {
     const auto answer = parser_.ask<&echo>("still there", -1);
     ASSERT_TRUE(answer) << answer.error().message;
@@ -319,7 +320,8 @@ TEST_P(Workers, LeaveNothingBehind) {
     EXPECT_EQ(workers_of(::getpid()).size(), 1U);
   }
   EXPECT_TRUE(workers_of(::getpid()).empty());
-  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), GetParam() == ForkedBy::opener ? 0 : -1);
+  FileOpener::of_this_process().end();
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Forked, Workers, testing::Values(ForkedBy::itself, ForkedBy::opener),
@@ -335,9 +337,14 @@ std::uint64_t private_memory(pid_t pid) {
   return kilobytes << 10;
 }
 
+class WorkersOfTheOpener : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(FileOpener::of_this_process().start()); }
+  void TearDown() override { FileOpener::of_this_process().end(); }
+};
+
 // What a process writes to after it has forked a child is the child's alone.
-TEST(WorkersOfTheOpener, HaveNothingOfWhatAProcessHasGrownBySince) {
-  ASSERT_TRUE(FileOpener::of_this_process().start());
+TEST_F(WorkersOfTheOpener, HaveNothingOfWhatAProcessHasGrownBySince) {
   constexpr std::size_t grown = 64U << 20;
   std::vector<char> memory(grown, 'x');
   Parser parser;
@@ -348,6 +355,46 @@ TEST(WorkersOfTheOpener, HaveNothingOfWhatAProcessHasGrownBySince) {
   ASSERT_TRUE(parser.ask<&echo>("", -1));
   EXPECT_LT(private_memory(workers[0]), grown / 4);
   EXPECT_GT(private_memory(::getpid()), grown / 2);
+}
+
+/// Responds with a text.
+class Saying final : public Service {
+ public:
+  explicit Saying(std::string text) : text_(std::move(text)) {}
+  std::vector<std::byte> respond(std::span<const std::byte>, FileDescriptor) override {
+    return pack::pack(text_);
+  }
+
+ private:
+  std::string text_;
+};
+
+std::string said_by(Worker& worker) {
+  const auto response = worker.ask({}, -1, response_bytes, {});
+  if (!response) return response.error().message;
+  return pack::unpack<std::string>(*response).value_or("invalid");
+}
+
+// A text that is made here is there in the processes alone that this one forks.
+std::string* made_since = nullptr;
+
+TEST_F(WorkersOfTheOpener, AreNotThoseThatNeedWhatTheCallerHas) {
+  std::string text = "made since";
+  made_since = &text;
+  auto own = Worker::start("test", {}, [&] { return std::make_unique<Saying>(text); });
+  ASSERT_TRUE(own);
+  EXPECT_EQ(said_by(*own), text);
+  const auto knows = []() -> std::unique_ptr<Service> {
+    return std::make_unique<Saying>(made_since == nullptr ? "nothing" : *made_since);
+  };
+  auto alone = Worker::start_alone("test", {}, knows);
+  ASSERT_TRUE(alone);
+  EXPECT_EQ(said_by(*alone), "nothing");
+  FileOpener::of_this_process().end();
+  auto without_opener = Worker::start_alone("test", {}, knows);
+  ASSERT_TRUE(without_opener);
+  EXPECT_EQ(said_by(*without_opener), text);
+  made_since = nullptr;
 }
 
 }  // namespace
