@@ -95,6 +95,53 @@ TEST(JsonFlat, EverySampleIsALineWithTheSameFields) {
   EXPECT_EQ(encoding_of_file("a.ndjson"), Encoding::json);
 }
 
+/// The pieces of an encoding.
+std::vector<std::string> pieces_of(const Profile& profile, Encoding encoding) {
+  std::vector<std::string> pieces;
+  const auto encoded = encode(profile, encoding, {}, [&](std::string_view piece) -> Result<void> {
+    pieces.emplace_back(piece);
+    return {};
+  });
+  EXPECT_TRUE(encoded);
+  return pieces;
+}
+
+TEST(Encodings, InPiecesAreTheWhole) {
+  const Profile profile = test::large_profile(20'000, 200);
+  for (const auto& [name, encoding] : encoding_names) {
+    const auto pieces = pieces_of(profile, encoding);
+    std::string joined;
+    for (const std::string& piece : pieces) joined += piece;
+    EXPECT_EQ(joined, *encode(profile, encoding)) << name;
+  }
+}
+
+TEST(JsonPieces, AreWholeLinesAndSmall) {
+  constexpr std::size_t usual = 256 << 10, longest_line = 64 << 10;
+  for (const Encoding encoding : {Encoding::json, Encoding::json_flat}) {
+    const auto pieces = pieces_of(test::large_profile(20'000, 200), encoding);
+    EXPECT_GT(pieces.size(), 4U);
+    for (const std::string& piece : pieces) {
+      EXPECT_LT(piece.size(), usual + longest_line);
+      EXPECT_TRUE(piece.empty() || piece.back() == '\n');
+    }
+  }
+}
+
+TEST(JsonPieces, EndWithTheFirstThatIsNotTaken) {
+  const Profile profile = test::large_profile(20'000, 200);
+  for (const Encoding encoding : {Encoding::json, Encoding::json_flat}) {
+    int given = 0;
+    const auto encoded = encode(profile, encoding, {}, [&](std::string_view) -> Result<void> {
+      if (++given < 3) return {};
+      return fail(ErrorCode::failed, "no room");
+    });
+    ASSERT_FALSE(encoded);
+    EXPECT_EQ(encoded.error().message, "no room");
+    EXPECT_EQ(given, 3);
+  }
+}
+
 TEST(Json, EverySampleOfASumIsALineIfItsTimeIsKnown) {
   Profile profile = small_profile();
   profile.samples.resize(4);
