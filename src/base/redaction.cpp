@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/label_keys.hpp"
 #include "base/text.hpp"
 
 namespace vitrine {
@@ -103,7 +104,7 @@ bool Redaction::matches(std::string_view name) const {
 }
 
 bool Redaction::covers_label(std::string_view key) const {
-  return any() && (matches(key) || matches("label." + std::string(key)));
+  return any() && (matches(key) || matches(std::string(renamed_key_prefix) + std::string(key)));
 }
 
 bool Redaction::covers_attribute(std::string_view key) const {

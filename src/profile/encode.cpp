@@ -15,6 +15,7 @@
 #include <map>
 #include <utility>
 
+#include "base/label_keys.hpp"
 #include "base/text.hpp"
 #include "profile/select.hpp"
 
@@ -159,7 +160,7 @@ ExportedKeys::ExportedKeys(const Profile& profile, std::string_view label_prefix
              (!reserved_prefix.empty() && name.starts_with(reserved_prefix));
     };
     if (may_not_stay()) {
-      name.insert(0, "label.");
+      name.insert(0, renamed_key_prefix);
       // Numbered per name, as thousands of keys may look alike once they are UTF-8.
       const std::string base = name;
       for (std::uint64_t& number = numbers[base]; may_not_stay();)

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/label_keys.hpp"
 #include "base/limits.hpp"
 #include "base/text.hpp"
 #include "profile/encode.hpp"
@@ -67,7 +68,7 @@ class LinksAsLabels {
 /// A waker's label is called "waker.KEY", and keys that are taken become "label.KEY".
 bool covers_label(const Redaction& redaction, std::string_view key) {
   if (redaction.covers_label(key)) return true;
-  for (const std::string_view prefix : {"waker.", "label."})
+  for (const std::string_view prefix : {waker_key_prefix, renamed_key_prefix})
     if (key.starts_with(prefix)) return covers_label(redaction, key.substr(prefix.size()));
   return false;
 }

@@ -4,12 +4,12 @@
 #include <array>
 #include <iterator>
 
+#include "base/label_keys.hpp"
 #include "base/text.hpp"
 
 namespace vitrine::observe {
 namespace {
 
-constexpr std::string_view waker_prefix = "waker.";
 /// Frames of the program that traces are above.
 constexpr std::size_t frames_of_tracing = 16;
 constexpr std::size_t known_roles = 65536;
@@ -76,7 +76,7 @@ std::vector<format::Label> labels_of_waker(const vitrine_event_header& header,
                                            const format::LabelSet& displayed) {
   std::vector<format::Label> out;
   const auto add = [&](std::string_view key, std::string value) {
-    out.push_back({std::string(waker_prefix).append(key), std::move(value)});
+    out.push_back({std::string(waker_key_prefix).append(key), std::move(value)});
   };
   add("process", command);
   add("pid", std::to_string(header.pid));
@@ -87,15 +87,15 @@ std::vector<format::Label> labels_of_waker(const vitrine_event_header& header,
     add("span_id", hex_text(displayed.trace->span_id));
   }
   for (const format::Label& label : displayed.labels) {
-    const bool is_taken =
-        label.key.starts_with("label.") || std::ranges::find(own_keys, label.key) != own_keys.end();
-    add((is_taken ? "label." : "") + label.key, label.value);
+    const bool is_taken = label.key.starts_with(renamed_key_prefix) ||
+                          std::ranges::find(own_keys, label.key) != own_keys.end();
+    add(std::string(is_taken ? renamed_key_prefix : "") + label.key, label.value);
   }
   return out;
 }
 
 std::vector<format::Label> labels_without_waker(WokenBy by) {
-  return {{std::string(waker_prefix) + "process", std::string(in_place_of_thread(by))}};
+  return {{std::string(waker_key_prefix) + "process", std::string(in_place_of_thread(by))}};
 }
 
 void add_waker(std::vector<format::Label> waker, format::LabelSet& own) {
@@ -103,8 +103,8 @@ void add_waker(std::vector<format::Label> waker, format::LabelSet& own) {
     return std::ranges::count(own.labels, key, &format::Label::key);
   };
   for (format::Label& label : own.labels)
-    if (label.key.starts_with(waker_prefix)) do {
-        label.key.insert(0, "label.");
+    if (label.key.starts_with(waker_key_prefix)) do {
+        label.key.insert(0, renamed_key_prefix);
       } while (count(label.key) > 1);
   std::ranges::move(waker, std::back_inserter(own.labels));
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/label_keys.hpp"
 #include "base/text.hpp"
 
 namespace vitrine::observe {
@@ -45,7 +46,7 @@ class AttributeList {
     if (taken_.insert(key).second) list_.push_back({std::move(key), std::move(value)});
   }
   void add_label(const std::string& key, const std::string& value) {
-    add(taken_.contains(key) ? "label." + key : key, value);
+    add(taken_.contains(key) ? std::string(renamed_key_prefix) + key : key, value);
   }
   void add_arguments(const std::string& prefix, const std::vector<FiredArgument>& arguments) {
     std::size_t index = 0;
