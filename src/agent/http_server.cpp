@@ -169,6 +169,11 @@ void serve(int listening, int wake, const HttpServer::Pages& pages) {
 
 }  // namespace
 
+std::string ListenAddress::text() const {
+  const bool is_ipv6 = host.find(':') != host.npos;
+  return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
+}
+
 Result<ListenAddress> parse_listen_address(std::string_view text) {
   const auto wrong = [&] {
     return fail(ErrorCode::usage, fmt::format("'{}' is not an address and a port", text),
@@ -190,10 +195,9 @@ Result<ListenAddress> parse_listen_address(std::string_view text) {
 Result<std::unique_ptr<HttpServer>> HttpServer::open(const ListenAddress& address, Pages pages,
                                                      std::function<void()> begin_thread) {
   const auto failed = [&] {
-    return fail(
-        ErrorCode::failed,
-        fmt::format("cannot listen at {}:{}: {}", address.host, address.port, std::strerror(errno)),
-        "choose another address with --listen, or --listen off");
+    return fail(ErrorCode::failed,
+                fmt::format("cannot listen at {}: {}", address.text(), std::strerror(errno)),
+                "choose another address with --listen, or --listen off");
   };
   const auto wanted = socket_address(address);
   if (!wanted) return fail(ErrorCode::usage, fmt::format("{} is not an address", address.host));

@@ -25,6 +25,7 @@ struct HttpResponse {
 struct ListenAddress {
   std::string host;
   std::uint16_t port = 0;  ///< 0: any
+  [[nodiscard]] std::string text() const;
   bool operator==(const ListenAddress&) const = default;
 };
 

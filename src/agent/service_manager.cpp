@@ -34,9 +34,11 @@ FileDescriptor connected_to(const char* path) {
   if (length < 2 || length >= sizeof address.sun_path || (*path != '/' && *path != '@')) return {};
   std::memcpy(address.sun_path, path, length);
   if (*path == '@') address.sun_path[0] = '\0';
-  FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
-  if (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0)
+  const timeval most{5, 0};  // for one that has much else to read
+  if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most) != 0 ||
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0)
     return {};
   return socket;
 }
@@ -52,27 +54,26 @@ ServiceManager::ServiceManager() {
     watchdog_ = std::chrono::microseconds(*time);
 }
 
-/// A message that finds no room is left out: the next one carries the same or more.
-void ServiceManager::send(const std::string& message) const {
-  if (socket_) (void)::send(socket_.get(), message.data(), message.size(), MSG_NOSIGNAL);
+void ServiceManager::send(const std::string& message, int flags) const {
+  if (socket_) (void)::send(socket_.get(), message.data(), message.size(), MSG_NOSIGNAL | flags);
 }
 
 void ServiceManager::ready(std::string_view status) const {
-  send(fmt::format("READY=1\nSTATUS={}", status));
+  send(fmt::format("READY=1\nSTATUS={}", status), 0);
 }
 
 void ServiceManager::reloading() const {
-  send(fmt::format("RELOADING=1\nMONOTONIC_USEC={}", now_ns(CLOCK_MONOTONIC) / 1000));
+  send(fmt::format("RELOADING=1\nMONOTONIC_USEC={}", now_ns(CLOCK_MONOTONIC) / 1000), 0);
 }
 
 void ServiceManager::stopping() const {
-  send("STOPPING=1\nSTATUS=sending what is left");
+  send("STOPPING=1\nSTATUS=sending what is left", 0);
 }
 
 void ServiceManager::alive() {
   if (!watchdog_ || Clock::now() - fed_ < *watchdog_ / 3) return;
   fed_ = Clock::now();
-  send("WATCHDOG=1");
+  send("WATCHDOG=1", MSG_DONTWAIT);  // without room: the next one does as well
 }
 
 }  // namespace vitrine::agent

@@ -25,7 +25,7 @@ class ServiceManager {
 
  private:
   using Clock = std::chrono::steady_clock;
-  void send(const std::string& message) const;
+  void send(const std::string& message, int flags) const;
 
   FileDescriptor socket_;
   std::optional<std::chrono::microseconds> watchdog_;

@@ -96,6 +96,8 @@ Result<Endpoint> parse_endpoint(std::string_view text, bool whole, Signal signal
                 "give otlp+http://HOST:4318 or otlp+grpc://HOST:4317");
   const auto parts = Parts::of(scheme->http + std::string(text.substr(scheme->name.size())));
   if (!parts || parts->get(CURLUPART_HOST).empty()) return not_an_endpoint("not a URL");
+  if (parts->get(CURLUPART_HOST) == "unix")
+    return not_an_endpoint("sockets of files are not supported");
   if (!parts->get(CURLUPART_FRAGMENT).empty()) return not_an_endpoint("it has a fragment (#)");
   const bool is_grpc = scheme->protocol == Protocol::grpc;
   const std::string path = parts->get(CURLUPART_PATH);

@@ -211,7 +211,9 @@ class ThreadedExporter final : public Exporter {
     next_try_ = Clock::now();
     asked_to_wait_ = false;
     const Outcome outcome = decide(judgement);
-    if (judgement.verdict == Verdict::later) {
+    if (outcome == Outcome::split) {
+      // Another request is next, which may be small enough.
+    } else if (judgement.verdict == Verdict::later) {
       next_try_ += backoff_.next(response.retry_after);
       asked_to_wait_ = response.retry_after.has_value();
     } else {
@@ -334,6 +336,11 @@ class ThreadedExporter final : public Exporter {
 };
 
 }  // namespace
+
+Result<void> Exporter::check(const ExportOptions& options) {
+  TRY(Post::open(TRY(parse_endpoint(options.url, options.url_is_whole, options.signal)), options));
+  return {};
+}
 
 Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions options) {
   auto endpoint = TRY(parse_endpoint(options.url, options.url_is_whole, options.signal));

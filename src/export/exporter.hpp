@@ -77,6 +77,9 @@ class Exporter {
   /// Errors: usage (URL, header; a spool that other users can write to, or is in use); failed (the spool
   /// cannot be made); unsupported (libcurl is not installed, or was not when this was built).
   static Result<std::unique_ptr<Exporter>> open(ExportOptions options);
+  /// Whether open() takes them, as far as that shows without a spool, and without a connection. Errors: usage,
+  /// unsupported.
+  static Result<void> check(const ExportOptions& options);
   /// A spool on disk has all that was not sent; one in memory is lost.
   virtual ~Exporter() = default;
 

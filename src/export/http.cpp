@@ -92,6 +92,7 @@ namespace {
 constexpr std::size_t max_header_bytes = 256 * 1024;  // curl bounds a line, not their number
 constexpr std::size_t max_body_bytes = 16 * limits::export_response;  // read, and thrown away
 constexpr int max_redirects = 3;
+constexpr std::chrono::duration<long> authorities_kept{60};  // then a file that was renewed counts
 constexpr int max_steps_to_files = 16;  // of libcurl, until it has read the files of TLS: about 3
 
 /// Whether `text` is "Name: value" as HTTP has it: nothing that ends the line.
@@ -187,6 +188,7 @@ class CurlPost final : public Post {
       constexpr unsigned first_that_can = 0x080000;
       if (is_plain && curl.version_info(CURLVERSION_NOW)->version_num < first_that_can)
         set(CURLOPT_FORBID_REUSE, 1L);
+      set(CURLOPT_HTTPPROXYTUNNEL, 1L);  // a proxy would make HTTP/1.1 of it
     } else {
       add_header(protocol_ == Protocol::http ? "Content-Type: application/x-protobuf"
                                              : "Content-Type: application/x-ndjson");
@@ -203,8 +205,10 @@ class CurlPost final : public Post {
     set(CURLOPT_FOLLOWLOCATION, 0L);  // redirected() decides
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // a proxy's
 #if LIBCURL_VERSION_NUM >= 0x075700
     set(CURLOPT_QUICK_EXIT, 1L);  // a name server that does not respond is not waited for
+    set(CURLOPT_CA_CACHE_TIMEOUT, authorities_kept.count());
 #endif
     const long timeout = std::max(1L, static_cast<long>(options.timeout.count()));
     set(CURLOPT_TIMEOUT_MS, timeout);
@@ -363,6 +367,8 @@ class CurlPost final : public Post {
         return "that is the gRPC port, or another that is not HTTP (" + text +
                "); OTLP/HTTP is 4318";
       case CURLE_PEER_FAILED_VERIFICATION:
+        if (contains_any(text, {"expired", "not yet valid", "subject name"}))
+          return "its certificate is not valid (" + text + ")";
         return "its certificate is not trusted (" + text +
                "); OTEL_EXPORTER_OTLP_CERTIFICATE can name a file with the signing authority";
       case CURLE_WRITE_ERROR:

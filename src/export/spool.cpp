@@ -180,10 +180,12 @@ void Spool::write_out(bool in_use) try {
   for (Entry& entry : entries_) {
     if (entry.content.empty()) continue;
     if (const auto written = write(name_of(entry), entry.content); !written) {
-      notes_.add(fmt::format("the spool {} is not writable ({}): requests are kept in memory",
-                             path_, written.error().message));
+      if (!std::exchange(reported_unwritable_, true))
+        notes_.add(fmt::format("the spool {} is not writable ({}): requests are kept in memory",
+                               path_, written.error().message));
       break;
     }
+    reported_unwritable_ = false;
     entry.content = {};
     unwritten_bytes_ -= entry.bytes;
   }

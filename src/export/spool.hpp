@@ -95,6 +95,7 @@ class Spool {
   std::uint64_t overflowed_ = 0, skipped_ = 0;
   std::deque<Entry> entries_;
   std::uint64_t last_time_ = 0;
+  bool reported_unwritable_ = false;
   Notes notes_{limits::export_notes, Notes::Repeats::kept};
 };
 

@@ -256,6 +256,30 @@ TEST(Agent, TellsTheServiceManagerHowFarItIs) {
   EXPECT_EQ(agent.child().wait(patience), 0);
 }
 
+/// Its socket has no room at that moment.
+TEST(Agent, ReadinessIsNotLostWhereTheServiceManagerIsBusy) {
+  Manager manager;
+  const int other = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const auto crowd = [&] {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, manager.path().c_str(), sizeof address.sun_path - 1);
+    while (::sendto(other, "X=1", 3, MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&address),
+                    sizeof address) == 3) {
+    }
+  };
+  crowd();
+  Folder folder;
+  Agent agent({"--listen", "[::1]:0", "-o", (folder / "%t.pb.gz").string(), "--process", "none"},
+              {"NOTIFY_SOCKET=" + manager.path()});
+  EXPECT_THAT(agent.until("profiling: "), HasSubstr("; metrics at http://[::1]:"));
+  manager.until("READY=1");
+  ::close(other);
+  agent.child().signal(SIGTERM);
+  manager.until("STOPPING=1");
+  EXPECT_EQ(agent.child().wait(patience), 0);
+}
+
 TEST(Agent, ItsPagesAreBoundedAndOneSlowReaderBlocksNoOther) {
   Folder folder;
   Agent agent(
@@ -303,6 +327,22 @@ TEST(AgentCheck, ErrorsHaveTheirPlaces) {
               HasSubstr("a.toml:4:10: select.filter: "));
   EXPECT_THAT(error(url + "[agent]\nlisten = \"localhost\"\n"),
               HasSubstr("a.toml:4:10: agent.listen: "));
+  EXPECT_THAT(error(url + "[agent]\nlisten = \"::1\"\n"), HasSubstr("a.toml:4:10: agent.listen: "));
+  // What only the sending would find out, also beside another that is wrong.
+  const std::string secure = "[export]\nurl = \"otlp+https://localhost\"\nspool = \"/tmp/x\"\n";
+  EXPECT_THAT(error("[export]\nspool = \"/tmp/x\"\nurl = \"otlp://localhost\"\n"),
+              HasSubstr("a.toml:3:7: export.url: invalid collector URL: unknown scheme"));
+  EXPECT_THAT(error("[export]\nurl = \"otlp+http://unix:/run/socket\"\n"),
+              HasSubstr("a.toml:2:7: export.url: invalid collector URL: "));
+  EXPECT_THAT(error(url + "signals_url = \"otlp+grpc://localhost/path\"\n"),
+              HasSubstr("a.toml:3:15: export.signals_url: invalid collector URL: "));
+  EXPECT_THAT(error(secure + "ca = \"/nowhere\"\n"),
+              HasSubstr("a.toml:4:6: export.ca: invalid authorities /nowhere"));
+  EXPECT_THAT(
+      error(secure + "headers = [\"secret\"]\nca = \"/nowhere\"\n"),
+      AllOf(HasSubstr("a.toml:4:11: export.headers: invalid header 1"), Not(HasSubstr("secret"))));
+  EXPECT_THAT(error("[export]\nurl = \"clickhouse+http://h/t\"\nattributes = [\"tenant\"]\n"),
+              HasSubstr("a.toml:3:14: export.attributes: "));
   EXPECT_THAT(error("[files]\noutput = [\"a.pb.gz\"]\n"), HasSubstr("a.toml:2:10: files.output: "));
   EXPECT_THAT(error("[profile]\n"), HasSubstr("the profiles have no output"));
   // The parser would need more stack for it than there is.

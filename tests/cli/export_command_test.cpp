@@ -2,7 +2,9 @@
 // is what arrives.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <csignal>
+#include <map>
 #include <sstream>
 
 #include "cli/command.hpp"
@@ -26,7 +28,8 @@ std::string pid_of(const Child& child) {
   return std::to_string(child.pid());
 }
 
-/// On-CPU time (ns) by tenant of requests, as protoc decodes them, which keep all rules of OTLP.
+/// Time (ns) on and off the CPU by tenant of requests, as protoc decodes them, which keep all rules
+/// of OTLP.
 json totals(const std::vector<Request>& requests) {
   std::vector<std::string> arguments{"python3", OTLP_CHECK, "--totals", "tenant"};
   for (const Request& request : requests) arguments.push_back(request.file);
@@ -35,20 +38,26 @@ json totals(const std::vector<Request>& requests) {
   return json::parse(checked.out, nullptr, false);
 }
 
-/// The same of the NDJSON files in `folder`, on the CPU alone.
-std::int64_t total_of_files(const Folder& folder, const std::string& tenant) {
-  std::int64_t total = 0;
+/// The same of the NDJSON files in `folder`.
+std::map<std::string, std::array<std::int64_t, 2>> totals_of_files(const Folder& folder) {
+  std::map<std::string, std::array<std::int64_t, 2>> totals;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     std::ifstream lines(file.path());
     for (std::string line; std::getline(lines, line);) {
       const json sample = json::parse(line);
-      if (sample.contains("summary") || sample["measure"] != "on_cpu") continue;
+      if (sample.contains("summary")) continue;
       for (const json& pair : sample["labels"])
-        if (pair["key"] == "tenant" && pair["value"] == tenant)
-          total += sample["value_ns"].get<std::int64_t>();
+        if (pair["key"] == "tenant")
+          totals[pair["value"]].at(sample["measure"] == "on_cpu" ? 0 : 1) +=
+              sample["value_ns"].get<std::int64_t>();
     }
   }
-  return total;
+  return totals;
+}
+
+/// On the CPU alone.
+std::int64_t total_of_files(const Folder& folder, const std::string& tenant) {
+  return totals_of_files(folder)[tenant].front();
 }
 
 std::size_t files_in(const Folder& folder) {
@@ -166,12 +175,18 @@ TEST(Continuous, WhatIsLeftAtTheEndStaysInTheSpoolForTheNext) {
 }
 
 TEST(Continuous, AnEngineThatLimitsGetsEverySampleOnce) {
-  const Child target = subject();
+  // One sample of each is more than the limit, and all are less than twice that: halves fit.
+  constexpr std::size_t tenants = 41;
+  std::vector<std::string> threads{PROFILE_SUBJECT, "burn acme"};
+  while (threads.size() < tenants + 1)
+    threads.push_back("wait " + std::string(900, 'x') + std::to_string(threads.size()));
+  Child target = Child::spawn(std::move(threads));
+  EXPECT_EQ(target.read_line(patience), "ready");
   Receiver collector("python3", {"above:30000:429"});
   Folder folder;
   const std::string url = "pyroscope+" + collector.url().substr(5);
-  Child command = profile({pid_of(target), "--on-cpu", "--off-cpu", "--duration", "2s", "-F",
-                           "3999", "--export", url, "-o", (folder / "p.ndjson").string()});
+  Child command = profile({pid_of(target), "--on-cpu", "--off-cpu", "--duration", "500ms", "-F",
+                           "99", "--export", url, "-o", (folder / "p.ndjson").string()});
   EXPECT_EQ(command.wait(patience), 0);
   const std::string said = command.rest_of_errors();
   EXPECT_THAT(said, HasSubstr("are split"));
@@ -180,7 +195,10 @@ TEST(Continuous, AnEngineThatLimitsGetsEverySampleOnce) {
   while (taken.size() < sent)
     if (Request request = collector.next(); request.body.size() <= 30'000)
       taken.push_back(std::move(request));
-  EXPECT_EQ(totals(taken)["acme"][0], total_of_files(folder, "acme"));
+  json by_tenant = totals(taken);
+  by_tenant.erase("(none)");
+  EXPECT_EQ(by_tenant, json(totals_of_files(folder)));
+  EXPECT_EQ(by_tenant.size(), tenants);
   for (const Request& request : taken)
     for (const char* key : {"thread.id", "cpu.logical_number", "process.pid"})
       EXPECT_EQ(request.body.find(key), std::string::npos) << key;

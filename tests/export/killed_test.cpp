@@ -101,6 +101,31 @@ TEST(Proxy, IsWhatTheEnvironmentSays) {
   EXPECT_EQ(request.body, "a");
 }
 
+/// A proxy would make HTTP/1.1 of it, unless it is a tunnel.
+TEST(Proxy, OfGrpcIsATunnel) {
+  constexpr const char* script = R"(
+const net = require('net');
+const proxy = require('http').createServer((request, response) => response.writeHead(400).end());
+proxy.on('connect', (request, from) => {
+  const to = net.connect(Number(process.argv[1]), '127.0.0.1', () => {
+    from.write('HTTP/1.1 200 OK\r\ngrpc-status: 3\r\n\r\n');
+    from.pipe(to).pipe(from);
+  });
+  for (const one of [from, to]) one.on('error', () => {});
+});
+proxy.listen(0, '127.0.0.1', () => console.log(proxy.address().port));)";
+  Folder folder;
+  Receiver collector("grpc", {"ok"});
+  Child proxy = Child::spawn({"node", "-e", script, collector.port()});
+  const std::string port = proxy.read_line().value_or("");
+  Child child = sender("otlp+grpc://collector.invalid:4317", folder.string(),
+                       {"http_proxy=http://127.0.0.1:" + port, "no_proxy="});
+  child.write("send a\n");
+  EXPECT_EQ(collector.next().body, "a");
+  child.write("finish 20000\n");
+  EXPECT_EQ(child.read_line(), "1 0 0");
+}
+
 TEST(Spool, OfAnotherProcessIsRefused) {
   Folder folder;
   Child first = sender("otlp+http://127.0.0.1:1", folder.string());

@@ -361,13 +361,17 @@ TEST(Spool, WhatADiskDidNotTakeIsWrittenWhenItCanBe) {
 TEST(Spool, AFullDiskLosesNothing) {
   Folder folder;
   auto spool = Spool::open(folder.string(), plenty).value();
-  {
-    const FullDisk full;
-    spool.add(packed("a"), false);
+  for (const auto& texts : {std::pair("a", "b"), std::pair("d", "e")}) {
+    {
+      const FullDisk full;
+      spool.add(packed(texts.first), false);
+      spool.add(packed(texts.second), false);
+    }
+    spool.add(packed("c"), false);
+    // Each time that it begins.
+    EXPECT_THAT(spool.take_notes(), ElementsAre(HasSubstr("kept in memory")));
   }
-  spool.add(packed("b"), false);
-  EXPECT_THAT(spool.take_notes(), Contains(HasSubstr("kept in memory")));
-  EXPECT_THAT(all_of(spool), ElementsAre("a", "b"));
+  EXPECT_THAT(all_of(spool), ElementsAre("a", "b", "c", "d", "e", "c"));
   EXPECT_THAT(files_in(folder), IsEmpty());
 }
 

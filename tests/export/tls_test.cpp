@@ -54,6 +54,21 @@ TEST_P(Tls, OneWhoseAuthorityIsNamedDoes) {
   EXPECT_EQ(to->counters().sent, 1U);
 }
 
+TEST_P(Tls, OneOfAnotherNameIsNoMatterOfAuthorities) {
+  const Folder folder;
+  const Certificate other(folder, "DNS:other.example");
+  Receiver collector(GetParam(), {"--tls", other.file, other.key, "200"});
+  ExportOptions its = options("localhost");
+  its.url = "otlp+https://localhost:" + collector.port();
+  its.authorities = other.file;
+  const auto to = Exporter::open(its).value();
+  to->send("a");
+  const std::string notes = test::notes_until(*to, "is not valid");
+  EXPECT_THAT(notes, HasSubstr("its certificate is not valid (SSL: no alternative certificate "
+                               "subject name matches target"));
+  EXPECT_THAT(notes, testing::Not(HasSubstr("OTEL_EXPORTER_OTLP_CERTIFICATE")));
+}
+
 TEST_P(Tls, FilesThatCannotBeUsedAreRefusedBeforeAnythingIsSent) {
   const Folder others_folder;
   const Certificate other(others_folder);

@@ -61,7 +61,11 @@ class AgentCommand : public Command {
   }
 
   Needs needs() const override {
-    if (check_) return needs_of_reading();
+    if (check_) {
+      Needs needs = needs_of_reading();
+      needs.calls.allow(sandbox::Calls::network);  // of libcurl, as it looks at files of TLS
+      return needs;
+    }
     Needs needs = needs_of_bpf();
     needs.working = needs.working | capabilities::kernel_names | sandbox::added_for_perf_events();
     needs.setting_up = needs.setting_up | needs.working;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <functional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -110,6 +109,11 @@ Result<void> AgentRequest::take() {
   TRY(metrics.take());
   // Headers, certificates and the spool are those of metrics, spans and log records, too.
   if (metrics.engine({}).empty()) TRY(sending.check());
+  if (sending.given()) TRY(sending.check_engine());
+  using Keeping = SendingOptions::Keeping;
+  if (const std::string engine = metrics.engine(sending.url()); !engine.empty())
+    TRY(exporter::Exporter::check(
+        TRY(sending.take(engine, exporter::Signal::metrics, Keeping::nothing))));
   if (listen_ != listens_not)
     listen = TRY(agent::parse_listen_address(listen_.empty() ? usual_listen : listen_));
   return {};
@@ -208,16 +212,20 @@ std::vector<std::string> flag_values(const AgentKey& key, std::vector<std::strin
   return values;
 }
 
-/// An error of all settings as one of the value that it is about: the one without which all is
-/// right.
-Error blamed(Error error, const std::vector<AgentSetting>& settings,
-             const std::function<bool(const std::vector<std::string>& words)>& is_right) {
+/// An error of all settings as one of the value that it is about: without it all is right, or, where
+/// another value is wrong too, the last without which the error is another one: values come behind those
+/// that they need.
+template <class Parse>
+Error blamed(Error error, const std::vector<AgentSetting>& settings, Parse parse) {
+  const AgentSetting* about = nullptr;
   for (const AgentSetting& setting : settings) {
     if (setting.source.empty() || setting.source.starts_with('-')) continue;
-    if (!is_right(words_of(settings, &setting))) continue;
-    error.message = fmt::format("{}: {}: {}", setting.source, setting.key.name, error.message);
-    break;
+    const auto without = parse(words_of(settings, &setting));
+    if (without || without.error().message != error.message) about = &setting;
+    if (without) break;
   }
+  if (about != nullptr)
+    error.message = fmt::format("{}: {}: {}", about->source, about->key.name, error.message);
   return error;
 }
 
@@ -317,8 +325,7 @@ Result<AgentConfiguration> configure_agent(const std::string& file, const GivenO
     configuration.traces = tables_of(std::span(tables.begin(), tables.end()), file);
   auto request = request_of(words_of(configuration.settings));
   if (!request)
-    return tl::unexpected(blamed(std::move(request.error()), configuration.settings,
-                                 [](const auto& words) { return request_of(words).has_value(); }));
+    return tl::unexpected(blamed(std::move(request.error()), configuration.settings, &request_of));
   configuration.request = std::move(*request);
   const Redaction& redaction = configuration.request->view.redaction();
   std::string hidden;  // what is redacted in all traces, and how
@@ -328,9 +335,8 @@ Result<AgentConfiguration> configure_agent(const std::string& file, const GivenO
   for (const auto& settings : configuration.traces) {
     auto table = trace_of(words_of(settings), redaction);
     if (!table)
-      return tl::unexpected(blamed(std::move(table.error()), settings, [&](const auto& words) {
-        return trace_of(words, redaction).has_value();
-      }));
+      return tl::unexpected(blamed(std::move(table.error()), settings,
+                                   [&](const auto& words) { return trace_of(words, redaction); }));
     table->identity = hidden;
     for (const std::string& word : words_of(settings)) table->identity += word + '\0';
     configuration.request->traces.push_back(std::move(*table));

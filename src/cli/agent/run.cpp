@@ -351,7 +351,8 @@ std::string AgentRun::summary() const {
   if (request.options.off_cpu) text += "off CPU";
   text += fmt::format(", every {} ms", request.every.count());
   if (server_)
-    text += fmt::format("; metrics at http://{}:{}/metrics", request.listen->host, server_->port());
+    text += fmt::format("; metrics at http://{}/metrics",
+                        agent::ListenAddress{request.listen->host, server_->port()}.text());
   return text;
 }
 

@@ -36,18 +36,27 @@ void SendingOptions::define(CLI::App& app) {
       ->option_text("GLOB,...");
 }
 
+Result<exporter::ExportOptions> SendingOptions::take_engine() const {
+  auto options = TRY(engine_.take(exporter::Signal::profiles));
+  if (exporter::engine_of(options.url) == exporter::Engine::clickhouse && !attributes_.empty())
+    return fail(ErrorCode::usage, "--export-attributes is for OTLP: ClickHouse takes all",
+                "leave columns out of the table");
+  return options;
+}
+
+Result<void> SendingOptions::check_engine() const {
+  return exporter::Exporter::check(TRY(take_engine()));
+}
+
 Result<std::unique_ptr<ProfileSender>> SendingOptions::open(profile::EncodeOptions encoding,
                                                             Keeping keeping) const {
-  auto options = TRY(engine_.take(exporter::Signal::profiles));
+  auto options = TRY(take_engine());
   profile::RequestLimits limits;
   if (engine_.request_bytes() != 0) limits.bytes = engine_.request_bytes();
   if (keeping == Keeping::nothing) options.spool.clear();
   const auto engine = exporter::engine_of(options.url);
   ProfileSender::Encode encode;
   if (engine == exporter::Engine::clickhouse) {
-    if (!attributes_.empty())
-      return fail(ErrorCode::usage, "--export-attributes is for OTLP: ClickHouse takes all",
-                  "leave columns out of the table");
     options.split = [](std::string_view request) {
       return profile::split_json_flat_request(request).bodies;
     };

@@ -44,8 +44,12 @@ class SendingOptions {
                                                      Keeping keeping) const;
   /// What was given makes sense without --export. Errors: usage.
   [[nodiscard]] Result<void> check() const { return engine_.check(!attributes_.empty()); }
+  /// open() would take what was given, as far as exporter::Exporter::check() knows. Errors: those of open().
+  [[nodiscard]] Result<void> check_engine() const;
 
  private:
+  [[nodiscard]] Result<exporter::ExportOptions> take_engine() const;
+
   EngineOptions engine_;
   std::vector<std::string> attributes_;
 };
