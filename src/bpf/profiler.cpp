@@ -41,17 +41,6 @@ Result<void> check(const ProfilerOptions& options) {
 /// Those used last are kept.
 constexpr std::uint32_t refused_subjects = 16 * 1024, refused_processes = 8 * 1024;
 
-/// Of label sets that records have carried, and of those whose content is hashed: as many as there is room for
-/// here, by what a set has at least. One that has dropped out is sent, or hashed, again.
-constexpr std::size_t bytes_of_sent_set = 256, bytes_of_hashed_set = 1024;
-constexpr std::size_t max_sent = 65536, max_hashed = 16384, min_noted = 4096;
-
-std::uint32_t noted_sets(const ProfilerOptions& options, std::size_t bytes_of_one,
-                         std::size_t most) {
-  return static_cast<std::uint32_t>(
-      std::clamp(options.kept_sets_bytes / bytes_of_one, min_noted, most));
-}
-
 /// How long renew_rows() may take to catch up with what has been sampled.
 constexpr std::chrono::seconds longest_renewal{1};
 
@@ -285,8 +274,6 @@ class LoadedProfiler final : public Profiler {
     program_->rodata->scratch_count = scratches;
     bpf_map__set_max_entries(maps.scratches, scratches);
     bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
-    bpf_map__set_max_entries(maps.sent, noted_sets(options_, bytes_of_sent_set, max_sent));
-    bpf_map__set_max_entries(maps.contents, noted_sets(options_, bytes_of_hashed_set, max_hashed));
     if (rows() != 0) bpf_map__set_max_entries(maps.rows, 2 * rows());
     if (filter() != 0) bpf_map__set_max_entries(maps.unwanted, refused_subjects);
     if (options_.selects) bpf_map__set_max_entries(maps.refused_processes, refused_processes);

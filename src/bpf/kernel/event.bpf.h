@@ -10,9 +10,18 @@
 #define RECORD_HEADER 28 /* abi/thread_context.hpp Record: ids and flags change with every span */
 #define RECORD_IDS 24    /* of trace and span, with which it begins */
 
+static __always_inline __u64* place_of_sent(__u64 id) {
+  const __u32 place = id >> 1 & (SENT_SETS - 1);  // the lowest bit is set in all of them
+  return bpf_map_lookup_elem(&sent, &place);
+}
+
+static __always_inline __u64 mark_of_sent(__u64 id) {
+  return id ^ (__u64)config.epoch << 32;
+}
+
 static __always_inline int was_sent(__u64 id) {
-  const __u32* epoch = bpf_map_lookup_elem(&sent, &id);
-  return epoch && *epoch == config.epoch;
+  const volatile __u64* mark = place_of_sent(id);
+  return mark && *mark == mark_of_sent(id);
 }
 
 /// Names an incarnation of a set of vitrine's writer, without looking at its labels.
@@ -165,8 +174,8 @@ static __always_inline __u32 append_sets(struct label_room* room,
 static long note_sent(__u32 index, void* context) {
   struct label_room* room = *(struct label_room**)context;
   const __u64 id = room->new_set[bounded(index, VITRINE_DEFINITIONS)];
-  const __u32 epoch = config.epoch;
-  bpf_map_update_elem(&sent, &id, &epoch, BPF_ANY);
+  volatile __u64* mark = place_of_sent(id);
+  if (mark) *mark = mark_of_sent(id);
   return 0;
 }
 

@@ -76,12 +76,16 @@ struct {
   __type(value, __u64);
 } announced SEC(".maps");
 
-/// Label sets that records have carried: by id, the epoch it was in.
+#define SENT_SETS 65536 /* a power of two */
+
+/// Label sets that records have carried, each at the place of its id: the id, exclusive-or'ed with the epoch it was
+/// in << 32. One word, so it is there as a whole or not at all, with no lock. What takes the place of another makes
+/// that one be sent again.
 struct {
-  __uint(type, BPF_MAP_TYPE_LRU_HASH);
-  __uint(max_entries, 65536);
-  __type(key, __u64);
-  __type(value, __u32);
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, SENT_SETS);
+  __type(key, __u32);
+  __type(value, __u64);
 } sent SEC(".maps");
 
 struct {

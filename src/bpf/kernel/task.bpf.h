@@ -72,8 +72,9 @@ static __always_inline int tid_at_level(const struct task_struct* task, __u32 le
 #define INSTRUCTION_POINTER 16
 #define STACK_POINTER 19
 
+/// Without a branch: the verifier goes through all that follows for each side of one.
 static __always_inline int is_user_mode(const __u64* registers) {
-  return (registers[17] & 3) == 3; /* the privilege level in cs */
+  return ((registers[17] & 3) + 1) >> 2; /* the privilege level in cs is 3 */
 }
 #else
 #define REGISTER_WORDS 34
@@ -81,6 +82,6 @@ static __always_inline int is_user_mode(const __u64* registers) {
 #define STACK_POINTER 31
 
 static __always_inline int is_user_mode(const __u64* registers) {
-  return (registers[33] & 15) == 0; /* the exception level in pstate */
+  return ((registers[33] & 15) - 1) >> 63; /* the exception level in pstate is 0 */
 }
 #endif

@@ -3,13 +3,24 @@
 // an equal one for each request has equal samples. Included by rows.bpf.h.
 #pragma once
 
-/// By set, hashes of its content. A set that has been sent is not read again.
+#define CONTENTS 16384 /* a power of two */
+
+/// Hashes of the contents of sets, each at the place of its key, as a set that has been sent is not read again. Of one
+/// whose place another has taken, its key is all that is known: it has rows of its own.
 struct {
-  __uint(type, BPF_MAP_TYPE_LRU_HASH);
-  __uint(max_entries, 16384);
-  __type(key, __u64); /* own_set_id ^ definition */
-  __type(value, struct set_content);
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, CONTENTS);
+  __type(key, __u32);
+  __type(value, struct known_content);
 } contents SEC(".maps");
+
+#define FEW_WORDS 4 /* of most keys and values; the ids of a trace have no more */
+
+/// A function: words are many, and what hashing has on its stack is not to be there while others are read.
+static __noinline int hash_one(struct scratch* s, __u64 word) {
+  vitrine_hash_word(hash_of(&s->row), word);
+  return 0;
+}
 
 /// The bytes at an address in the block.
 static __always_inline void hash_of_block(struct scratch* s, __u64 address, __u64 length) {
@@ -19,11 +30,19 @@ static __always_inline void hash_of_block(struct scratch* s, __u64 address, __u6
     s->row.content_unclear = 1;
     return;
   }
-  vitrine_hash_word(&s->row.content, length);
-  hash_of_sample(s, at, length / 8);
+  hash_one(s, length);
+  if (length / 8 > FEW_WORDS) {
+    hash_of_sample(s, at, length / 8);
+  } else {
+    const __u64* text = sample_at(&s->room.out, at);
+    if (!text) return;
+    if (length >= 8) hash_one(s, text[0]);
+    if (length >= 16) hash_one(s, text[1]);
+    if (length >= 24) hash_one(s, text[2]);
+    if (length >= 32) hash_one(s, text[3]);
+  }
   const __u64* last = sample_at(&s->room.out, at + (length & ~7ULL));
-  if (last && length & 7)
-    vitrine_hash_word(&s->row.content, *last & ((1ULL << (length & 7) * 8) - 1));
+  if (last && length & 7) hash_one(s, *last & ((1ULL << (length & 7) * 8) - 1));
 }
 
 #define TRACE_ID_KEY 0x64695f6563617274ULL /* "trace_id" */
@@ -40,26 +59,21 @@ static __always_inline int is_id_entry(struct scratch* s, const struct label_ent
   return length == 8 ? *key == TRACE_ID_KEY : *key << 8 == SPAN_ID_KEY << 8;
 }
 
-/// Of the entries that are ids, or of the others: s->row.hashes_ids.
 static long hash_entry(__u32 index, void* context) {
   struct scratch* s = *(struct scratch**)context;
   const struct label_entry* entry =
       sample_at(&s->room.out, s->row.entries + index * sizeof(struct label_entry));
   if (!entry) return 1;
   const int is_set = entry->key && entry->value;
-  const __u32 is_id = is_set && is_id_entry(s, entry);
-  if (is_id != s->row.hashes_ids) {
-    s->row.other_entries = 1;
-    return 0;
-  }
-  vitrine_hash_word(&s->row.content, is_set);
+  s->row.hashes_ids = is_set && is_id_entry(s, entry);
+  hash_one(s, is_set);
   if (!is_set) return 0;
   hash_of_block(s, entry->key, entry->key_length);
   hash_of_block(s, entry->value, entry->value_length);
   return s->row.content_unclear ? 1 : 0;
 }
 
-/// But the ids of trace and span, where s->row.hashes_ids is not set; else these.
+/// The ids of trace and span apart from the others.
 static __always_inline void hash_labels(struct scratch* s) {
   const struct serial_head* head = sample_at(&s->room.out, s->row.block.at);
   if (!head) return;
@@ -68,9 +82,8 @@ static __always_inline void hash_labels(struct scratch* s) {
   s->row.content_unclear = count > LABEL_ENTRIES || offset > s->row.block.bytes ||
                            count * sizeof(struct label_entry) > s->row.block.bytes - offset;
   if (s->row.content_unclear) return;
-  vitrine_hash_word(&s->row.content, count);
+  hash_one(s, count);
   s->row.entries = s->row.block.at + offset;
-  s->row.other_entries = 0;
   bpf_loop(count, hash_entry, &s, 0);
 }
 
@@ -88,9 +101,9 @@ static __always_inline void hash_ids(struct scratch* s, __u64 address) {
   const __u64 offset = (address & s->row.address_mask) - s->row.block.address;
   const __u64* ids = sample_at(&s->room.out, s->row.block.at + offset);
   if (!ids) return;
-  vitrine_hash_word(&s->row.content, ids[0]);
-  vitrine_hash_word(&s->row.content, ids[1]);
-  vitrine_hash_word(&s->row.content, ids[2]);
+  vitrine_hash_word(&s->row.content[1], ids[0]);
+  vitrine_hash_word(&s->row.content[1], ids[1]);
+  vitrine_hash_word(&s->row.content[1], ids[2]);
 }
 
 /// Whether what is kept of a set is a block.
@@ -125,14 +138,17 @@ static __noinline int find_content(struct scratch* s) {
   const int in_block = !set->kept_bytes && !set->fresh_bytes && s->row.block.at && offset &&
                        offset < s->row.block.bytes;
   // A set does not change. Off the CPU its block comes every time: it is hashed once.
-  const struct set_content* known = bpf_map_lookup_elem(&contents, &s->row.set_key);
+  s->row.content_at = s->row.set_key >> 1 & (CONTENTS - 1);
+  const volatile struct known_content* known = bpf_map_lookup_elem(&contents, &s->row.content_at);
   if (known) {
-    s->row.set = *known;
-    return 0;
+    s->row.set.whole = known->whole;
+    s->row.set.without_span = known->without_span;
+    if (known->check == check_of(s->row.set_key, &s->row.set)) return 0;
   }
   s->row.set.whole = s->row.set.without_span = s->row.set_key;
   if (!s->row.has_block && !in_block) return 0;
-  vitrine_hash_begin(&s->row.content, &config.hash_key);
+  vitrine_hash_begin(&s->row.content[0], &config.hash_key);
+  vitrine_hash_begin(&s->row.content[1], &config.hash_key);
   s->row.hashes_ids = 0;
   if (s->row.has_block)
     hash_labels(s);
@@ -145,17 +161,14 @@ static __noinline int find_content(struct scratch* s) {
 static __noinline int add_ids(struct scratch* s) {
   const struct vitrine_fire_set* set = sample_at(&s->room.out, s->row.set_at);
   if (!set) return 0;
-  s->row.set.without_span = vitrine_hash_end(&s->row.content, 0, 1) | 1;
-  s->row.hashes_ids = 1;
-  if (!s->row.has_block)
-    hash_ids(s, set->slot);
-  else if (s->row.other_entries)
-    hash_labels(s);
-  if (s->row.content_unclear) {
-    s->row.set.without_span = s->row.set_key;
-    return 0;
-  }
-  s->row.set.whole = vitrine_hash_end(&s->row.content, 0, 2) | 1;
-  bpf_map_update_elem(&contents, &s->row.set_key, &s->row.set, BPF_ANY);
+  if (!s->row.has_block) hash_ids(s, set->slot);
+  s->row.set.without_span = vitrine_hash_end(&s->row.content[0], 0, 1) | 1;
+  vitrine_hash_word(&s->row.content[0], vitrine_hash_end(&s->row.content[1], 0, 1));
+  s->row.set.whole = vitrine_hash_end(&s->row.content[0], 0, 2) | 1;
+  volatile struct known_content* known = bpf_map_lookup_elem(&contents, &s->row.content_at);
+  if (!known) return 0;
+  known->whole = s->row.set.whole;
+  known->without_span = s->row.set.without_span;
+  known->check = check_of(s->row.set_key, &s->row.set);
   return 0;
 }

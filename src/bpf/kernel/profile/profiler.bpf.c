@@ -39,7 +39,7 @@ int tick(const __u64* ctx) {
   taking.now = bpf_ktime_get_ns();
   taking.task = bpf_get_current_task_btf();
   if (is_over(taking.now) || !is_wanted(&taking)) return 0;
-  taking.in_kernel = !is_user_mode(ctx);
+  taking.in_kernel = is_user_mode(ctx) ^ 1;
   count(VITRINE_PROFILE_SAMPLES, 1);
   struct scratch* s = claim_scratch();
   const __u64 bytes = s ? take_sample(s, &taking) : 0;

@@ -19,6 +19,18 @@ struct set_content {
   __u64 without_span; /* without the ids of trace and span */
 };
 
+/// The same, where other CPUs may be writing: `check` fits to the set's key and to both hashes, or it is not whole.
+struct known_content {
+  __u64 check;
+  __u64 whole;
+  __u64 without_span;
+};
+
+static __always_inline __u64 check_of(__u64 set_key, const struct set_content* content) {
+  const __u64 without_span = content->without_span;
+  return set_key ^ content->whole ^ (without_span << 1 | without_span >> 63);
+}
+
 struct row_state {
   struct vitrine_row_key key; /* first 0: the sample is not added up */
   __u64 address_mask;         /* of its process */
@@ -32,14 +44,19 @@ struct row_state {
   struct vitrine_hash_state hash;
   struct vitrine_hash_state subject_hash; /* where there is a filter */
   struct set_content set;                 /* the label set that is looked at */
-  __u64 set_key;                          /* its key in `contents` */
+  __u64 set_key;                          /* its id and definition */
+  __u32 content_at;                       /* its place in `contents` */
   __u32 has_block;                        /* it is one */
   __u64 set_at;                           /* the next label set in the sample */
   __u64 at;                               /* the words in the sample that are hashed */
   struct block_copy block;
   __u64 entries; /* of the block's labels, in the sample */
-  struct vitrine_hash_state content;
   __u64 content_unclear;
-  __u32 hashes_ids;    /* of the block's labels: those of trace and span, and no others */
-  __u32 other_entries; /* there are others than are hashed */
+  __u32 hashes_ids; /* what is hashed now goes to `content[1]`, and not `content[0]` */
+  struct vitrine_hash_state
+      content[2]; /* without the ids of trace and span, or of stacks; of these ids */
 };
+
+static __always_inline struct vitrine_hash_state* hash_of(struct row_state* row) {
+  return &row->content[bounded(row->hashes_ids, 2)];
+}

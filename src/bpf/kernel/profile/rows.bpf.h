@@ -25,15 +25,16 @@ struct {
 /// A sample found no free row. For the reader, which begins new ones.
 __u32 rows_full;
 
-/// Of the sample at s->row.at, into s->row.content.
+/// Of the sample at s->row.at, into hash_of(&s->row).
 static long hash_four_of_sample(__u32 index, void* context) {
   struct scratch* s = *(struct scratch**)context;
   const __u64* words = sample_at(&s->room.out, s->row.at + index * 32);
   if (!words) return 1;
-  vitrine_hash_word(&s->row.content, words[0]);
-  vitrine_hash_word(&s->row.content, words[1]);
-  vitrine_hash_word(&s->row.content, words[2]);
-  vitrine_hash_word(&s->row.content, words[3]);
+  struct vitrine_hash_state* hash = hash_of(&s->row);
+  vitrine_hash_word(hash, words[0]);
+  vitrine_hash_word(hash, words[1]);
+  vitrine_hash_word(hash, words[2]);
+  vitrine_hash_word(hash, words[3]);
   return 0;
 }
 
@@ -41,7 +42,7 @@ static long hash_word_of_sample(__u32 index, void* context) {
   struct scratch* s = *(struct scratch**)context;
   const __u64* word = sample_at(&s->room.out, s->row.at + index * 8);
   if (!word) return 1;
-  vitrine_hash_word(&s->row.content, *word);
+  vitrine_hash_word(hash_of(&s->row), *word);
   return 0;
 }
 
@@ -160,11 +161,12 @@ VERIFIED_ALONE int hash_stacks(struct scratch* s) {
   const __u64 kernel = s->row.set_at;  // behind the label sets
   vitrine_hash_word(&s->row.hash, (__u64)head->kernel_bytes << 32 | head->frame_bytes);
   vitrine_hash_word(&s->row.hash, head->space);
-  vitrine_hash_begin(&s->row.content, &config.hash_key);
+  vitrine_hash_begin(&s->row.content[0], &config.hash_key);
+  s->row.hashes_ids = 0;
   hash_of_sample(s, kernel, head->kernel_bytes / 8);
   hash_of_sample(s, kernel + head->kernel_bytes + head->register_bytes, head->frame_bytes / 8);
-  vitrine_hash_word(&s->row.hash, vitrine_hash_end(&s->row.content, 0, 2));
-  vitrine_hash_word(&s->row.hash, vitrine_hash_more(&s->row.content));
+  vitrine_hash_word(&s->row.hash, vitrine_hash_end(&s->row.content[0], 0, 2));
+  vitrine_hash_word(&s->row.hash, vitrine_hash_more(&s->row.content[0]));
   s->row.key.words[0] = vitrine_hash_end(&s->row.hash, 0, 0) | 1;
   s->row.key.words[1] = vitrine_hash_more(&s->row.hash) | 1;
   return 1;
