@@ -48,7 +48,7 @@ void SamplingOptions::define(CLI::App& app) {
       ->option_text("FRAMES");
   app.add_option("--buffer", buffer_mib_,
                  "Megabytes of samples that may wait to be read, and half as many as of waiting "
-                 "threads (32; less for one profile after another on CPUs; at most 1024)")
+                 "threads (32; less without --off-cpu; at most 1024)")
       ->check(CLI::Range(std::size_t{1}, observe::max_buffer_bytes >> 20))
       ->option_text("MB");
   add_parsed(app, "--naming", naming_, parse_duration,

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "base/interner.hpp"
 #include "base/text.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "observe/labels/definitions.hpp"
@@ -93,6 +94,12 @@ EventLabels::EventLabels(bpf::ProcessTable& table, limits::LabelLimits limits,
     : table_(table), limits_(limits), selected_(std::move(selected)) {}
 
 EventLabels::~EventLabels() = default;
+
+std::size_t EventLabels::SetKeyHash::operator()(const std::vector<SetKey>& keys) const {
+  std::size_t hash = keys.size();
+  for (const SetKey& key : keys) hash = mix(mix(hash, key.first), key.second);
+  return hash;
+}
 
 std::chrono::nanoseconds EventLabels::budget_of(const LabelsLook* look) {
   constexpr int part = 10;
@@ -302,7 +309,7 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& header,
   const bool again = look.problem.empty() && !assumed && take_keys(sets);
   if (again)
     if (const auto merged = merged_.find(keys_); merged != merged_.end()) return merged->second;
-  for (const bpf::FireSet& set : sets) add(look, header, set);
+  for (const bpf::FireSet& set : sets) add(look, header, set, !again);
   if (assumed) require_all(look, sets);
   if (!again || !shown_.error.empty()) return shown_;
   shown_.id = ++last_id_;
@@ -338,10 +345,11 @@ bool EventLabels::take_keys(std::span<const bpf::FireSet> sets) {
   return true;
 }
 
-void EventLabels::add(LabelsLook& look, const vitrine_event_header& header,
-                      const bpf::FireSet& set) {
+/// `keeps`: sets are kept for themselves, as what the event has in all is not.
+void EventLabels::add(LabelsLook& look, const vitrine_event_header& header, const bpf::FireSet& set,
+                      bool keeps) {
   const SetKey key{set.head.id, set.head.definition};
-  const bool whole_by_id = is_whole_by_id(set);
+  const bool whole_by_id = keeps && is_whole_by_id(set);
   if (whole_by_id)
     if (const auto kept = kept_.find(key); kept != kept_.end()) return merge(kept->second);
   if (set.forgotten) return complain("they were sent earlier, and are no longer stored");

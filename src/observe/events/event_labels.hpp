@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -96,6 +95,7 @@ class EventLabels {
   using SetKey = std::pair<std::uint64_t, std::uint32_t>;  ///< its id, and its definition
   struct SetKeyHash {
     std::size_t operator()(const SetKey& key) const { return key.first ^ key.second; }
+    std::size_t operator()(const std::vector<SetKey>& keys) const;
   };
 
   std::chrono::nanoseconds budget_of(const LabelsLook* look);
@@ -108,7 +108,8 @@ class EventLabels {
   std::optional<std::uint32_t> number_of(const Definition& definition);
   vitrine_target target_of(Subject& subject);
   bool take_keys(std::span<const bpf::FireSet> sets);
-  void add(LabelsLook& look, const vitrine_event_header& header, const bpf::FireSet& set);
+  void add(LabelsLook& look, const vitrine_event_header& header, const bpf::FireSet& set,
+           bool keeps);
   static bool publishes_nothing(const LabelsLook& look, const vitrine_event_header& header);
   void require_all(const LabelsLook& look, std::span<const bpf::FireSet> sets);
   void merge(const format::LabelSet& set);
@@ -124,10 +125,11 @@ class EventLabels {
   /// What is kept of the modules of all processes: bytes.
   std::shared_ptr<std::size_t> held_bytes_ = std::make_shared<std::size_t>(0);
   std::vector<Place> places_;  ///< by number, which the kernel sends with each set
-  /// Decoded sets that the kernel sends once, and names by their ids afterwards.
+  /// What events with these sets, and no others, published: sets that the kernel sends once, and names by their
+  /// ids afterwards.
+  std::unordered_map<std::vector<SetKey>, DisplayedLabels, SetKeyHash> merged_;
+  /// Such sets, decoded, of events that have others as well.
   std::unordered_map<SetKey, format::LabelSet, SetKeyHash> kept_;
-  /// What events with these sets, and no others, published.
-  std::map<std::vector<SetKey>, DisplayedLabels> merged_;
   std::uint32_t epoch_ = 0;  ///< of kept_ and merged_
   std::uint64_t last_id_ = 0;
   std::vector<SetKey> keys_;  ///< of the event at hand

@@ -521,8 +521,8 @@ Index ProfileBuilder::labels(const DisplayedLabels& fired) {
 Index ProfileBuilder::link(const DisplayedLabels& fired) {
   if (!fired.set.trace) return none;
   const profile::Link link{fired.set.trace->trace_id, fired.set.trace->span_id};
-  if (const auto [at, there] = links_.find(link); there) return at;
   if (links_.size() < limits::profile_label_sets) return links_.add(link);
+  if (const auto [at, there] = links_.find(link); there) return at;
   ++losses_.truncated_labels;
   return none;
 }

@@ -28,12 +28,19 @@ void EqualSamples::begin(const bpf::StackSample& first, EqualSample row) {
   row.first = without_labels(first);
   if (first.waker)
     row.first.waker = std::make_shared<bpf::StackSample>(without_labels(*first.waker));
-  rows_.insert_or_assign(first.head.row, std::move(row));
+  if (places_.size() <= first.head.row) places_.resize(first.head.row + 1);
+  std::uint32_t& place = places_[first.head.row];
+  if (place != 0) {
+    rows_[place - 1] = std::move(row);
+    return;
+  }
+  rows_.push_back(std::move(row));
+  place = static_cast<std::uint32_t>(rows_.size());
 }
 
 EqualSample* EqualSamples::find(std::uint32_t row) {
-  const auto found = rows_.find(row);
-  return found == rows_.end() ? nullptr : &found->second;
+  if (row >= places_.size() || places_[row] == 0) return nullptr;
+  return &rows_[places_[row] - 1];
 }
 
 void EqualSamples::compare(const bpf::StackSample& sample,
@@ -46,9 +53,10 @@ void EqualSamples::compare(const bpf::StackSample& sample,
 }
 
 void EqualSamples::end() {
-  for (const auto& [number, row] : rows_)
+  for (const EqualSample& row : rows_)
     miscounted_ += std::max(row.records, row.added) - std::min(row.records, row.added);
-  rows_.clear();
+  rows_ = {};
+  places_ = {};
 }
 
 profile::Losses difference(const profile::Losses& now, const profile::Losses& before) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <unordered_map>
+#include <vector>
 
 #include "bpf/event.hpp"
 #include "bpf/row_table.hpp"
@@ -33,7 +33,7 @@ class EqualSamples {
  public:
   /// `first` began a row.
   void begin(const bpf::StackSample& first, EqualSample row);
-  /// Null: it has not begun.
+  /// Null: it has not begun. Good until the next begins.
   EqualSample* find(std::uint32_t row);
 
   /// `sample` came in though the kernel has added it up: `made` is what it is in the profile.
@@ -48,7 +48,9 @@ class EqualSamples {
   [[nodiscard]] std::uint64_t miscounted() const { return miscounted_; }
 
  private:
-  std::unordered_map<std::uint32_t, EqualSample> rows_;
+  std::vector<EqualSample> rows_;
+  /// In rows_, plus one, by the kernel's number of a row; 0: it has not begun.
+  std::vector<std::uint32_t> places_;
   std::uint64_t compared_ = 0, agreed_ = 0, miscounted_ = 0;
 };
 

@@ -92,7 +92,7 @@ struct ProfilingOptions {
   std::size_t stack_bytes = 16U << 10;  ///< most that is copied of one stack
   std::size_t stack_depth = 512;  ///< most frames kept of one stack, limits::stack_depth at most
   /// Of samples that wait to be read, bytes; of those of waiting threads, twice as many. Made a power of
-  /// two. Nothing: usual_buffer_bytes, or, always on, what samples on CPUs need.
+  /// two. Nothing: what samples on CPUs need; of threads that leave them, usual_buffer_bytes.
   std::optional<std::size_t> buffer_bytes;
   /// Always on: take() comes about as often, for ever. Names are looked up once meanwhile, and memory is
   /// let go again. The thread that calls open() lives as long as that: the processes that read files end with it.
