@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <optional>
+#include <string_view>
 
 #include "base/limits.hpp"
 #include "sandbox/worker.hpp"
@@ -28,6 +29,26 @@ constexpr std::uint64_t max_read = 1U << 20;
 /// Of units: where so much may be kept, so may the pages of a file that is not larger. Letting them go
 /// takes a tenth of the time.
 constexpr std::uint64_t kept_with_pages = 128U << 20;
+
+/// libdw decompresses all sections at once. Those without functions and lines look as if they had been stripped.
+void hide_unused_sections(Elf* elf) {
+  constexpr std::string_view unused[] = {
+      ".debug_loc",      ".debug_loclists",     ".debug_frame",
+      ".debug_macro",    ".debug_macinfo",      ".debug_pubnames",
+      ".debug_pubtypes", ".debug_gnu_pubnames", ".debug_gnu_pubtypes"};
+  std::size_t names = 0;
+  if (elf_getshdrstrndx(elf, &names) != 0) return;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
+    GElf_Shdr header{};
+    if (gelf_getshdr(section, &header) == nullptr || (header.sh_flags & SHF_COMPRESSED) == 0)
+      continue;
+    const char* name = elf_strptr(elf, names, header.sh_name);
+    if (name == nullptr || std::ranges::find(unused, std::string_view(name)) == std::end(unused))
+      continue;
+    header.sh_type = SHT_NOBITS;
+    gelf_update_shdr(section, &header);
+  }
+}
 
 /// In place of libdw's own, which prints that on stderr.
 void __attribute__((noreturn)) end_out_of_memory() {
@@ -42,15 +63,16 @@ std::size_t allocated() {
 }
 
 Result<std::unique_ptr<DwarfInfo>> DwarfInfo::open(int descriptor, const elf::File& elf,
-                                                   std::uint64_t kept) {
+                                                   Purpose purpose, std::uint64_t kept) {
   if (elf.find(".debug_info") == nullptr && elf.find(".zdebug_info") == nullptr)
     return fail(ErrorCode::not_found, "it has no debug information");
   const auto malformed = [](const char* why) {
     return fail(ErrorCode::malformed, fmt::format("its debug information cannot be read: {}", why));
   };
-  auto session = begin(descriptor);
+  auto session = begin(descriptor, purpose);
   if (!session) return malformed(session.error().message.c_str());
-  return std::unique_ptr<DwarfInfo>(new DwarfInfo(descriptor, std::move(*session), elf, kept));
+  return std::unique_ptr<DwarfInfo>(
+      new DwarfInfo(descriptor, std::move(*session), elf, purpose, kept));
 }
 
 DwarfInfo::ElfInMemory::ElfInMemory(int descriptor) {
@@ -94,9 +116,10 @@ void DwarfInfo::ElfInMemory::let_go_of_pages() const {
     ::madvise(mapped_.data() + headers_end_, mapped_.size() - headers_end_, MADV_DONTNEED);
 }
 
-Result<std::unique_ptr<DwarfInfo::Session>> DwarfInfo::begin(int descriptor) {
+Result<std::unique_ptr<DwarfInfo::Session>> DwarfInfo::begin(int descriptor, Purpose purpose) {
   auto session = std::make_unique<Session>(descriptor);
   if (session->elf.get() == nullptr) return fail(ErrorCode::malformed, elf_errmsg(-1));
+  if (purpose == Purpose::names) hide_unused_sections(session->elf.get());
   session->dwarf.reset(dwarf_begin_elf(session->elf.get(), DWARF_C_READ, nullptr));
   if (session->dwarf == nullptr) return fail(ErrorCode::malformed, dwarf_errmsg(-1));
   dwarf_new_oom_handler(session->dwarf.get(), end_out_of_memory);
@@ -105,8 +128,8 @@ Result<std::unique_ptr<DwarfInfo::Session>> DwarfInfo::begin(int descriptor) {
 }
 
 DwarfInfo::DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf::File& headers,
-                     std::uint64_t kept)
-    : descriptor_(descriptor), session_(std::move(session)), kept_(kept) {
+                     Purpose purpose, std::uint64_t kept)
+    : descriptor_(descriptor), purpose_(purpose), session_(std::move(session)), kept_(kept) {
   for (const elf::Section& section : headers.sections)
     if ((section.flags & SHF_EXECINSTR) != 0 && (section.flags & SHF_ALLOC) != 0)
       code_.push_back({section.address, section.address + section.size});
@@ -141,7 +164,7 @@ void DwarfInfo::begin_anew() {
   units_.clear();
   size_ = allocated_ = 0;
   session_.reset();
-  if (auto fresh = begin(descriptor_)) session_ = std::move(*fresh);
+  if (auto fresh = begin(descriptor_, purpose_)) session_ = std::move(*fresh);
   for (std::size_t i = 0; i < tops_.size(); ++i)
     if (session_ == nullptr ||
         dwarf_offdie(session_->dwarf.get(), offsets[i], &tops_[i]) == nullptr)

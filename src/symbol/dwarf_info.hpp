@@ -76,9 +76,13 @@ class DwarfUnit {
 
 class DwarfInfo {
  public:
+  /// What is looked for: names and lines need not the sections that have the places of variables.
+  enum class Purpose { signatures, names };
+
   /// Of the file behind a descriptor, which stays open as long. Errors: not_found (it has none),
   /// malformed. `kept`: bytes of memory for units that were read, before the next one is.
   static Result<std::unique_ptr<DwarfInfo>> open(int descriptor, const elf::File& elf,
+                                                 Purpose purpose,
                                                  std::uint64_t kept = ~std::uint64_t{0});
 
   /// See DwarfUnit::find; empty where no unit is. Entries that were returned before may not be used any
@@ -143,8 +147,8 @@ class DwarfInfo {
   };
 
   DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf::File& headers,
-            std::uint64_t kept);
-  static Result<std::unique_ptr<Session>> begin(int descriptor);
+            Purpose purpose, std::uint64_t kept);
+  static Result<std::unique_ptr<Session>> begin(int descriptor, Purpose purpose);
   static void take_shared(Session& session);
   void begin_anew();
   void add_units();
@@ -153,6 +157,7 @@ class DwarfInfo {
   DwarfUnit& unit(std::uint32_t index);
 
   int descriptor_;
+  Purpose purpose_;
   std::unique_ptr<Session> session_;  ///< null: the file cannot be read any more
   std::uint64_t kept_;                ///< as of open()
   std::uint64_t allocated_ = 0;       ///< bytes, for units

@@ -51,7 +51,8 @@ FileNames::FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dw
 void FileNames::take(std::unique_ptr<sandbox::FileMemory> file, elf::File elf, bool with_dwarf) {
   if (problem_.empty() && !elf.problems.empty()) problem_ = elf.problems.front();
   if (with_dwarf && dwarf_ == nullptr) {
-    auto dwarf = DwarfInfo::open(file->descriptor(), elf, limits_.open_memory / units_part);
+    auto dwarf = DwarfInfo::open(file->descriptor(), elf, DwarfInfo::Purpose::names,
+                                 limits_.open_memory / units_part);
     if (dwarf)
       dwarf_ = std::move(*dwarf);
     else if (dwarf.error().code != ErrorCode::not_found && problem_.empty())

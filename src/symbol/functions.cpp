@@ -420,7 +420,8 @@ class FunctionFinder {
     if (dwarf_ != nullptr || is_dwarf_asked_) return;
     is_dwarf_asked_ = true;
     for (Source& source : sources_) {
-      auto dwarf = DwarfInfo::open(source.memory->descriptor(), source.elf);
+      auto dwarf =
+          DwarfInfo::open(source.memory->descriptor(), source.elf, DwarfInfo::Purpose::signatures);
       if (!dwarf) continue;
       dwarf_ = std::move(*dwarf);
       return;
