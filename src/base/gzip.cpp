@@ -10,6 +10,7 @@ namespace {
 
 constexpr int gzip_window = 15 + 16;  // zlib's way to ask for gzip instead of its own format
 constexpr std::size_t growth = 256 * 1024;
+constexpr int level = 3;  // of a profile: 0.4x the time of the usual 6, and an eighth more bytes
 
 /// zlib counts in 32 bits: what it can be given of `left` bytes at once.
 uInt at_once(std::size_t left) {
@@ -41,8 +42,7 @@ int all(z_stream& stream, std::string_view in, std::string& out, std::size_t mos
 
 Result<std::string> gzip(std::string_view bytes) {
   z_stream stream{};
-  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, gzip_window, 8,
-                   Z_DEFAULT_STRATEGY) != Z_OK)
+  if (deflateInit2(&stream, level, Z_DEFLATED, gzip_window, 8, Z_DEFAULT_STRATEGY) != Z_OK)
     return fail(ErrorCode::failed, "compressing: no memory");
   std::string out;
   const int status = all(stream, bytes, out, out.max_size(), [](z_stream& its, bool last) {

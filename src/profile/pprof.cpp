@@ -39,6 +39,7 @@ class Pprof {
         measures_(measures_of(profile)),
         keys_(profile, options.label_prefix, reserved(profile), "pprof::", clean_),
         label_texts_(profile.label_sets.size()),
+        commands_(profile.processes.size()),
         location_ids_(profile.locations.size()),
         function_ids_(profile.functions.size()),
         mapping_ids_(profile.mappings.size()) {
@@ -47,6 +48,9 @@ class Pprof {
     process_ = string(pprof::process_key);
     thread_id_ = string(pprof::thread_id_key);
     thread_name_ = string(pprof::thread_name_key);
+    if (profile.links.empty()) return;
+    trace_id_ = string(pprof::trace_id_key);
+    span_id_ = string(pprof::span_id_key);
   }
 
   std::string bytes() {
@@ -283,12 +287,14 @@ class Pprof {
     if (entry(profile_.label_sets, sample.labels) != nullptr)
       for (const LabelText& text : texts_of(sample.labels)) add_text(message, text.key, text.value);
     if (const Link* link = entry(profile_.links, sample.link)) {
-      add_text(message, string(pprof::trace_id_key), string(hex_text(link->trace_id)));
-      add_text(message, string(pprof::span_id_key), string(hex_text(link->span_id)));
+      add_text(message, trace_id_, strings_.add(hex_text(link->trace_id)));
+      add_text(message, span_id_, strings_.add(hex_text(link->span_id)));
     }
     if (const Process* process = entry(profile_.processes, sample.process)) {
       add_number(message, pid_, process->pid);
-      if (!process->command.empty()) add_text(message, process_, string(process->command));
+      std::int64_t& command = commands_[sample.process];
+      if (command == 0) command = string(process->command);
+      if (command != 0) add_text(message, process_, command);
     }
     add_number(message, thread_id_, sample.tid);
     if (!sample.thread_name.empty())
@@ -321,7 +327,9 @@ class Pprof {
   StringInterner strings_;
   std::unordered_map<std::string, std::int64_t> thread_names_;
   std::int64_t pid_ = 0, process_ = 0, thread_id_ = 0, thread_name_ = 0;  ///< keys that many have
+  std::int64_t trace_id_ = 0, span_id_ = 0;                               ///< where there are links
   std::vector<std::vector<LabelText>> label_texts_;  ///< of each set that was met
+  std::vector<std::int64_t> commands_;               ///< of processes; 0: not met, or it has none
   std::vector<std::uint64_t> location_ids_, function_ids_, mapping_ids_;  ///< 0: not written
   std::unordered_map<std::string_view, std::uint64_t> mark_ids_;
   std::uint64_t mappings_ = 0, location_count_ = 0, function_count_ = 0;
