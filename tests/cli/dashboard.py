@@ -105,6 +105,8 @@ def main():
                 with urllib.request.urlopen(url, timeout=5) as response:
                     return [row["value"][1] for row in json.load(response)["data"]["result"]]
             except urllib.error.HTTPError as error:
+                if error.code == 503:  # it listens before it is ready
+                    return None
                 raise SystemExit(f"FAILED {query}: {error.read().decode()}") from None
             except (urllib.error.URLError, ConnectionError):
                 return None
