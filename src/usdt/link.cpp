@@ -153,7 +153,7 @@ std::string real(const std::string& path) {
 /// one, as a file gets its new content by a rename.
 class DistinctFiles {
  public:
-  /// False: it is there. One that does not exist is not put in: opening it says why.
+  /// False: it is there. One that does not exist is not put in: opening it reports why.
   bool insert(const std::string& path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) return true;
