@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <linux/perf_event.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -14,14 +15,27 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "target/proc_file.hpp"
 
 namespace vitrine::target {
 namespace {
 
+// Each wake-up interrupts the CPU that the event is on. Of a storm of short processes, which makes thousands
+// of events a second, that would be the larger part. Records therefore go into rings without a wake-up, and
+// wait() sleeps on bells: a second ring for each CPU, with a wake-up for each record, that is paused from the
+// first wake-up until the next wait.
+//
+// No event is missed between two waits: a bell is opened before its ring, and the kernel writes to the one
+// that was opened last first. What a paused bell did not ring for is in the ring before wait() looks there,
+// and that is after it has resumed the bells.
+
 constexpr std::size_t ring_pages = 64;  // a power of two: some 2000 records a CPU
+constexpr std::size_t bell_pages =
+    2;  // the longest record is one of a mapped file: 4 KiB of its path
 /// Taken out of the rings, and not asked for yet. A path takes up to 4 KiB.
 constexpr std::size_t max_collected = 64 * 1024, max_collected_bytes = 16U << 20;
 
@@ -89,23 +103,34 @@ Mapping mapping_of(std::span<const std::byte> bytes) {
 /// One CPU's records.
 class Ring {
  public:
-  Ring(FileDescriptor file, void* memory, std::size_t page)
-      : file_(std::move(file)), memory_(memory), page_(page) {}
+  Ring(FileDescriptor file, void* memory, std::size_t page, std::size_t pages)
+      : file_(std::move(file)), memory_(memory), page_(page), pages_(pages) {}
   Ring(Ring&& other) noexcept
       : file_(std::move(other.file_)),
         memory_(std::exchange(other.memory_, nullptr)),
-        page_(other.page_) {}
+        page_(other.page_),
+        pages_(other.pages_) {}
   Ring& operator=(Ring&&) = delete;
   ~Ring() {
-    if (memory_ != nullptr) ::munmap(memory_, (ring_pages + 1) * page_);
+    if (memory_ != nullptr) ::munmap(memory_, (pages_ + 1) * page_);
   }
 
   [[nodiscard]] int fd() const { return file_.get(); }
 
+  /// What comes is not written, without a wake-up, until resume().
+  void pause() const { ::ioctl(file_.get(), PERF_EVENT_IOC_PAUSE_OUTPUT, 1); }
+  /// Forgets what is there.
+  void resume() {
+    auto* control = static_cast<perf_event_mmap_page*>(memory_);
+    const std::uint64_t head = std::atomic_ref(control->data_head).load(std::memory_order_acquire);
+    std::atomic_ref(control->data_tail).store(head, std::memory_order_release);
+    ::ioctl(file_.get(), PERF_EVENT_IOC_PAUSE_OUTPUT, 0);
+  }
+
   template <class Sink>
   void take(Sink sink) {
     auto* control = static_cast<perf_event_mmap_page*>(memory_);
-    const std::uint64_t size = ring_pages * page_;
+    const std::uint64_t size = pages_ * page_;
     const std::uint64_t head = std::atomic_ref(control->data_head).load(std::memory_order_acquire);
     std::uint64_t tail = control->data_tail;
     while (tail + sizeof(perf_event_header) <= head) {
@@ -122,7 +147,7 @@ class Ring {
   /// Records may run over the end of the ring.
   std::span<const std::byte> copy(std::uint64_t at, std::size_t length) {
     const auto* data = static_cast<const std::byte*>(memory_) + page_;
-    const std::uint64_t size = ring_pages * page_;
+    const std::uint64_t size = pages_ * page_;
     const std::uint64_t begin = at % size;
     const std::size_t first = std::min<std::uint64_t>(length, size - begin);
     record_.resize(length);
@@ -133,11 +158,12 @@ class Ring {
 
   FileDescriptor file_;
   void* memory_;
-  std::size_t page_;
+  std::size_t page_, pages_;
   std::vector<std::byte> record_;
 };
 
-perf_event_attr process_records() {
+/// `wakeup_bytes`: those that are ready are reported after so many.
+perf_event_attr process_records(std::size_t wakeup_bytes) {
   perf_event_attr attr{};
   attr.size = sizeof attr;
   attr.type = PERF_TYPE_SOFTWARE;
@@ -154,7 +180,7 @@ perf_event_attr process_records() {
   attr.use_clockid = 1;
   attr.clockid = CLOCK_MONOTONIC;
   attr.watermark = 1;
-  attr.wakeup_watermark = 1;
+  attr.wakeup_watermark = static_cast<std::uint32_t>(wakeup_bytes);
   return attr;
 }
 
@@ -166,24 +192,30 @@ class PerfProcessEvents final : public ProcessEvents {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     const long cpus = ::sysconf(_SC_NPROCESSORS_CONF);
     for (int cpu = 0; cpu < cpus; ++cpu) {
-      perf_event_attr attr = process_records();
-      FileDescriptor file(static_cast<int>(
-          ::syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
-      if (!file && errno == ENODEV) continue;  // offline
-      if (!file) return failed("perf_event_open", errno);
-      void* memory = ::mmap(nullptr, (ring_pages + 1) * page, PROT_READ | PROT_WRITE, MAP_SHARED,
-                            file.get(), 0);
-      if (memory == MAP_FAILED) return failed("map the kernel's records of processes", errno);
-      rings_.emplace_back(std::move(file), memory, page);
+      auto bell = TRY(open_ring(cpu, page, bell_pages, 1));
+      if (!bell) continue;  // offline
+      bell->pause();
+      auto ring = TRY(open_ring(cpu, page, ring_pages, ring_pages * page / 2));
+      if (!ring) continue;
       epoll_event event{};
       event.events = EPOLLIN;
-      if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, rings_.back().fd(), &event) != 0)
+      if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, bell->fd(), &event) != 0)
         return failed("epoll_ctl", errno);
+      bells_.push_back(std::move(*bell));
+      rings_.push_back(std::move(*ring));
     }
     return {};
   }
 
-  [[nodiscard]] int fd() const override { return epoll_.get(); }
+  bool wait(std::chrono::milliseconds time) override {
+    if (collect() == 0) {
+      resume_bells();
+      if (collect() == 0 && !has_rung(time)) return false;
+    }
+    pause_bells();
+    return true;
+  }
+
   [[nodiscard]] std::uint64_t lost() const override {
     const std::lock_guard lock(mutex_);
     return lost_;
@@ -215,6 +247,37 @@ class PerfProcessEvents final : public ProcessEvents {
                   "not permitted to observe forks, executed programs and mapped files of processes",
                   "run as root, or with CAP_PERFMON");
     return fail(ErrorCode::failed, fmt::format("{}: {}", what, std::strerror(error)));
+  }
+
+  /// Nothing: there is no such CPU at this time.
+  static Result<std::optional<Ring>> open_ring(int cpu, std::size_t page, std::size_t pages,
+                                               std::size_t wakeup_bytes) {
+    perf_event_attr attr = process_records(wakeup_bytes);
+    FileDescriptor file(
+        static_cast<int>(::syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
+    if (!file && errno == ENODEV) return std::nullopt;
+    if (!file) return failed("perf_event_open", errno);
+    void* memory =
+        ::mmap(nullptr, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    if (memory == MAP_FAILED) return failed("map the kernel's records of processes", errno);
+    return Ring(std::move(file), memory, page, pages);
+  }
+
+  void resume_bells() {
+    if (std::exchange(bells_on_, true)) return;
+    for (Ring& bell : bells_) bell.resume();
+  }
+
+  void pause_bells() {
+    if (!std::exchange(bells_on_, false)) return;
+    for (const Ring& bell : bells_) bell.pause();
+    has_rung(std::chrono::milliseconds(0));  // else the next wait would end by it
+  }
+
+  bool has_rung(std::chrono::milliseconds within) {
+    std::array<epoll_event, 64> rung{};
+    const int most = static_cast<int>(within.count());
+    return ::epoll_wait(epoll_.get(), rung.data(), rung.size(), most) > 0;
   }
 
   void drain() {
@@ -267,7 +330,11 @@ class PerfProcessEvents final : public ProcessEvents {
     collected_.push_back(std::move(event));
   }
 
-  FileDescriptor epoll_;
+  // Of the thread that waits:
+  FileDescriptor epoll_;  ///< of the bells
+  std::vector<Ring> bells_;
+  bool bells_on_ = false;
+
   mutable std::mutex mutex_;
   // Under the mutex:
   std::vector<Ring> rings_;

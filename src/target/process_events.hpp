@@ -40,8 +40,10 @@ class ProcessEvents {
 
   virtual ~ProcessEvents() = default;
 
-  /// Readable when something has happened: for poll(2) among others.
-  [[nodiscard]] virtual int fd() const = 0;
+  /// Sleeps until something happens, for `time` at most; not at all if take() has something to return. Returns
+  /// whether something has, a new or ended thread among it. A signal ends it too. Events cost the kernel
+  /// more while it sleeps.
+  virtual bool wait(std::chrono::milliseconds time) = 0;
 
   /// What has happened since the last call, in order of time. Does not wait.
   virtual std::vector<ProcessEvent> take() = 0;

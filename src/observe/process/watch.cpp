@@ -237,8 +237,12 @@ void ProcessWatch::wait(milliseconds time) {
   };
   const auto pause = std::chrono::ceil<milliseconds>(awake_ + pause_ - Clock::now());
   if (pause.count() > 0) std::this_thread::sleep_for(std::min(pause, left()));
-  pollfd events{events_ ? events_->fd() : -1, POLLIN, 0};
-  if (::poll(&events, 1, static_cast<int>(left().count())) > 0) awake_ = Clock::now();
+  const milliseconds rest = left();
+  if (rest.count() == 0) return;
+  if (!events_)
+    ::poll(nullptr, 0, static_cast<int>(rest.count()));
+  else if (events_->wait(rest))
+    awake_ = Clock::now();
 }
 
 void ProcessWatch::take_ended() {

@@ -10,6 +10,7 @@
 #include "base/clock.hpp"
 #include "bpf/event.hpp"
 #include "observe/events/event_labels.hpp"
+#include "observe/process/registry.hpp"
 #include "target/proc_file.hpp"
 #include "target/threads.hpp"
 
@@ -19,17 +20,47 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t programs_kept = 4;  // of one process
+/// Of one process: what it executed before is kept for as long as its samples may take to come, and some of
+/// it longer. A shell that replaces itself again and again executes a thousand programs a second.
+constexpr std::size_t programs_kept = 4, max_programs_kept = 256;
+constexpr std::uint64_t kept_ns = std::chrono::nanoseconds(ProcessRegistry::time_to_drain).count();
 /// Between two looks at the mappings of a process. A program that runs outside of all code that is
 /// known, and goes on to, is looked at ever more seldom.
 constexpr milliseconds min_budget{10};
 constexpr milliseconds max_budget{1000};
 
+/// What was read of the process is another program's, which it has executed since.
+void forget_look(SampledProgram& program) {
+  program.image = program.image_read_ns = 0;
+  program.proc_dir = {};
+  program.facts = *std::exchange(program.facts_before, nullptr);
+}
+
 /// A program that events reported gets its image by the first sample of its code.
 bool is_of(SampledProgram& program, const vitrine_event_header& header, bool has_user_code) {
-  if (!has_user_code || header.image == 0) return program.begun_ns <= header.time_ns;
-  if (program.image == 0 && program.begun_ns <= header.time_ns) program.image = header.image;
-  return program.image == header.image;
+  const bool had_begun = program.begun_ns <= header.time_ns;
+  if (!has_user_code || header.image == 0) return had_begun;
+  if (had_begun && program.facts_before != nullptr && program.image != header.image)
+    forget_look(program);
+  if (had_begun && program.image == 0) program.image = header.image;
+  if (program.image != header.image) return false;
+  program.facts_before = nullptr;
+  return true;
+}
+
+/// The process has executed another program then.
+void replaced(SampledProgram& program, std::uint64_t time_ns) {
+  if (program.facts_before != nullptr && time_ns <= program.image_read_ns) forget_look(program);
+  program.facts_before = nullptr;
+}
+
+/// Those that another one had replaced long before `now_ns`.
+void forget_replaced(ProgramHistory& its, std::uint64_t now_ns) {
+  const auto is_due = [&] {
+    return its.size() > max_programs_kept ||
+           (*std::prev(its.end(), 2))->begun_ns + kept_ns < now_ns;
+  };
+  while (its.size() > programs_kept && is_due()) its.pop_back();
 }
 
 /// `time_ns`: it was executed then, but not what the process has executed since.
@@ -38,7 +69,7 @@ SampledPrograms::Program keep(ProgramHistory& its, SampledPrograms::Program prog
   const auto at = std::ranges::find_if(
       its, [&](const SampledPrograms::Program& other) { return other->begun_ns <= time_ns; });
   its.insert(at, program);
-  if (its.size() > programs_kept) its.pop_back();
+  forget_replaced(its, its.front()->begun_ns);
   return program;
 }
 
@@ -105,6 +136,7 @@ SampledPrograms::Program SampledPrograms::of(const vitrine_event_header& header,
 SampledPrograms::Program SampledPrograms::read(pid_t pid) {
   auto program = std::make_shared<SampledProgram>();
   program->pid = pid;
+  program->found_ns = now_ns(CLOCK_MONOTONIC);
   return look(*program) ? program : nullptr;
 }
 
@@ -126,6 +158,10 @@ bool SampledPrograms::look(SampledProgram& program) {
   }
   const std::uint64_t image = target::program_image(dir->get());
   if (program.image != 0 && program.image != image) return false;
+  if (program.image == 0 && program.begun_ns != 0) {
+    program.image_read_ns = now_ns(CLOCK_MONOTONIC);
+    program.facts_before = std::make_unique<const ProcessFacts>(program.facts);
+  }
   program.image = image;
   program.proc_dir = std::move(*dir);
   const int proc_dir = program.proc_dir.get();
@@ -193,7 +229,10 @@ void SampledPrograms::look_at(pid_t pid, ProgramHistory& its) {
       return;
     }
   }
-  if (Program program = read(pid)) keep(its, std::move(program));
+  Program program = read(pid);
+  // One that ends has given its code back by now, and is what it was.
+  const bool has_ended = program != nullptr && program->image == 0;
+  if (program != nullptr && (its.empty() || !has_ended)) keep(its, std::move(program));
 }
 
 ProgramHistory SampledPrograms::forked(pid_t child, const ProgramHistory& parent) {
@@ -217,7 +256,8 @@ void SampledPrograms::executed(const target::ProcessEvent& event, ProgramHistory
   program->code.begin(event.time_ns);
   program->sampled = false;
   if (!its.empty()) {  // its groups and its root are still the same
-    const SampledProgram& before = *its.front();
+    SampledProgram& before = *its.front();
+    replaced(before, event.time_ns);
     program->root = before.root;
     program->facts.inner = before.facts.inner;
     program->facts.cgroup = before.facts.cgroup;
@@ -234,7 +274,11 @@ void SampledPrograms::mapped(const target::ProcessEvent& event, ProgramHistory& 
     program->sampled = false;
     keep(its, std::move(program));
   }
-  SampledProgram& program = *its.front();
+  // One that was found is reported later, when it has mapped what it has.
+  const auto at = std::ranges::find_if(its, [&](const Program& one) {
+    return std::max(one->begun_ns, one->found_ns) <= event.time_ns;
+  });
+  SampledProgram& program = at == its.end() ? *its.front() : **at;
   // The kernel maps the executable before all else.
   if (program.begun_ns != 0 && program.code.changed_ns() == 0)
     program.facts.executable = target::without_deleted(event.mapping.name);
@@ -254,6 +298,7 @@ void SampledPrograms::learn(SampledProgram& program) {
 
 bool SampledPrograms::tidy(ProgramHistory& its, bool learns) {
   if (its.empty()) return false;
+  forget_replaced(its, now_ns(CLOCK_MONOTONIC));
   SampledProgram& program = *its.front();
   const bool sampled = program.sampled;
   program.learnt = false;

@@ -25,6 +25,7 @@ struct SampledProgram {
   pid_t pid = 0;               ///< in our pid namespace; 0: not visible there
   std::uint64_t image = 0;     ///< program_image; 0: not known
   std::uint64_t begun_ns = 0;  ///< CLOCK_MONOTONIC; 0: before it was seen
+  std::uint64_t found_ns = 0;  ///< when a look at the process found it; 0: events have reported it
   ProcessFacts facts;
   target::FileDescriptor proc_dir;  ///< none: it was gone before it could be looked at
   /// Of its mount namespace, O_PATH: its own, or that of the process that has forked it. Null: not
@@ -40,6 +41,9 @@ struct SampledProgram {
   std::vector<profile::Index> mapping_indices;  ///< of each region
 
   // Of SampledPrograms:
+  /// Null: the image is certain. Else it was read of the process, which may have executed the next program by then.
+  std::unique_ptr<const ProcessFacts> facts_before;
+  std::uint64_t image_read_ns = 0;
   bool looked_at = false;
   bool learnt = false;  ///< what it declares of itself was read since the last tidy(), or by it
   std::chrono::steady_clock::time_point read_at{};
