@@ -35,7 +35,9 @@ class OtlpDecoder {
     dictionary_.read();
     for (const OtlpView resource : resources_) read_resource(OtlpReader(resource));
     Profile& profile = reading_.profile;
-    if (!any_time_ && profile.samples.empty()) throw Refused(others_.no_time());
+    // An interval without samples has no resources.
+    if (!any_time_ && !resources_.empty() && profile.samples.empty())
+      throw Refused(others_.no_time());
     profile.start_ns = start_ns_.value_or(0);
     profile.duration_ns = end_ns_ > profile.start_ns ? end_ns_ - profile.start_ns : 0;
     return std::move(profile);

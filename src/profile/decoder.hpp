@@ -60,8 +60,9 @@ Result<Profile> decode_by(Decoder&& decoder, std::string_view message) {
     return decoder.read(message);
   } catch (const Refused& refused) {
     return fail_while(decoder.where(), refused.error);
-  } catch (const protozero::exception& broken) {
-    return fail(ErrorCode::malformed, decoder.where() + ": " + broken.what(), not_a_profile);
+  } catch (const protozero::exception&) {
+    return fail(ErrorCode::malformed, decoder.where() + ": truncated, or of another format",
+                not_a_profile);
   }
 }
 
