@@ -42,6 +42,8 @@ const Mistake mistakes[] = {
     {{"record", "-g", "-p", "1"}, "no such command: 'record'", "\n  vitrine profile -g -p 1\n"},
     {{"profile", "my server", "x"}, "PID: expected", "vitrine profile -n 'my server'\n"},
     {{"profile", "-F", "19", "./s", "1"}, "PID: expected", "vitrine profile -F 19 -- ./s 1\n"},
+    {{"profile", "--frequency", "9", "1"}, "no such", "\n  vitrine profile --freq 9 1\n"},
+    {{"profile", "--time", "9", "1"}, "no such", "\n  vitrine profile --duration 9 1\n"},
     {{"profile", "-pid", "1"}, "no such option: -pid", "did you mean --pid?"},
     {{"profile", "-duration", "5s", "1"}, "no such option: -duration", "did you mean --duration?"},
     {{"labels", "1", "--no-such-option"},

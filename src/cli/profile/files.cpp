@@ -114,6 +114,15 @@ std::string title_of_files(const std::vector<std::string>& files) {
   return files.size() == 1 ? first : fmt::format("{} and {} more", first, files.size() - 1);
 }
 
+/// Without the folders that both are in: a page has little room.
+std::vector<std::string> names_of_sides(const std::string& before, const std::string& after) {
+  const bool are_equal = before == after;
+  const std::string_view same(before.begin(), std::ranges::mismatch(before, after).in1);
+  const std::size_t common =
+      (are_equal ? std::string_view(before) : same).rfind('/') + 1;  // none: 0
+  return {before.substr(common), after.substr(common) + (are_equal ? " (after)" : "")};
+}
+
 // vitrine profile merge
 
 class ProfileMergeCommand : public Command {
@@ -380,13 +389,12 @@ class ProfileDiffCommand : public Command {
   /// One profile of both, whose samples have the side as a label.
   Result<void> write_page(const ProfileOutput& page, std::vector<profile::Profile>& sides) const {
     const std::string key = "profile";
-    std::vector<std::string> names{before_, after_};
-    if (before_ == after_) names[1] += " (after)";
+    const std::vector<std::string> names = names_of_sides(before_, after_);
     profile::Merge merge;
     for (std::size_t i = 0; i < sides.size(); ++i)
       TRY(merge.add(profile::labelled(std::move(sides[i]), key, names[i])));
     profile::EncodeOptions options;
-    options.title = fmt::format("{} and {}", before_, after_);
+    options.title = fmt::format("{} and {}", names[0], names[1]);
     options.compare = {key, names[1], names[0]};
     return write_profile(merge.take(), page, options);
   }

@@ -81,7 +81,9 @@ std::string title_of(const profile::Profile& taken, const ProfileRequest& reques
 void print_hint(const profile::Profile& taken, const ProfileRequest& request) {
   if (taken.samples.empty())
     note(request.options.off_cpu ? "no thread ran, and none waited as long as --min-block requires"
-                                 : "no thread ran: use --off-cpu to see what they wait for");
+                                 : "no sample was of a thread that ran: use --off-cpu to see what "
+                                   "threads wait for, or a higher "
+                                   "--freq for a short program");
   else
     print_error("\n-o profile.html writes a page with flame graphs\n");
 }

@@ -94,7 +94,8 @@ std::string_view without_dashes(std::string_view name) {
   return name.substr(std::min(name.find_first_not_of('-'), name.size()));
 }
 
-/// Which of `names` was meant: one that begins like `word`, or that a slip or two away is.
+/// Which of `names` was meant: one that begins like `word` or that `word` begins with, or that a slip or two away
+/// is.
 std::optional<std::string> meant(std::string_view word, const Names& names) {
   const std::string_view typed = without_dashes(word);
   std::size_t least =
@@ -102,7 +103,8 @@ std::optional<std::string> meant(std::string_view word, const Names& names) {
   const std::string* nearest = nullptr;
   for (const std::string& name : names) {
     const std::string_view known = without_dashes(name);
-    const bool begun = typed.size() > 1 && known.starts_with(typed);
+    const bool begun = typed.size() > 1 &&
+                       (known.starts_with(typed) || (known.size() > 2 && typed.starts_with(known)));
     const std::size_t far = begun ? 0 : spelling_distance(typed, known);
     if (far >= least) continue;
     least = far;
@@ -119,6 +121,20 @@ std::optional<std::string> command_meant(const CLI::App& app, std::string_view w
   for (const auto& [theirs, ours] : of_others)
     if (word == theirs && std::ranges::find(names, ours) != names.end()) return std::string(ours);
   return meant(word, names);
+}
+
+/// The option that was meant, also by the name that other tools have for it.
+std::optional<std::string> option_meant(const CLI::App& app, std::string_view name) {
+  const Names names = options_of(app);
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> of_others{
+      {{"--time", "--duration"},
+       {"--seconds", "--duration"},
+       {"--timeout", "--duration"},
+       {"--rate", "--freq"},
+       {"--hz", "--freq"}}};
+  for (const auto& [theirs, ours] : of_others)
+    if (name == theirs && std::ranges::find(names, ours) != names.end()) return std::string(ours);
+  return meant(name, names);
 }
 
 /// "vitrine usdt header"
@@ -194,7 +210,7 @@ tl::unexpected<Error> no_such_option(const CLI::App& app, const std::string& wor
     if (std::ranges::count(options_of(*part), name) != 0)
       return fail(ErrorCode::usage, message,
                   fmt::format("options follow the command: {} COMMAND {}", called(app), name));
-  return wrong(app, message, meant(name, options_of(app)), "lists the options");
+  return wrong(app, message, option_meant(app, name), "lists the options");
 }
 
 Result<void> check_value(const CLI::App& app, const std::string& name, const CLI::Option& option,
@@ -267,7 +283,7 @@ tl::unexpected<Error> with_line(Error error, const CLI::App& app, Arguments word
   const std::string name = word.substr(0, word.find('='));
   const bool is_option = name.starts_with('-');
   if (!is_option || option_of(app, name) == nullptr)
-    if (const auto instead = is_option ? meant(name, options_of(app)) : command_meant(app, name))
+    if (const auto instead = is_option ? option_meant(app, name) : command_meant(app, name))
       error.remedy += '\n' + line_with(words, at, *instead + word.substr(name.size()));
   return tl::unexpected(std::move(error));
 }
