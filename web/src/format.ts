@@ -46,6 +46,11 @@ export function visible(text: string, most = 300): string {
   return shown === '' ? '“”' : shown;
 }
 
+/** The same in little room: its beginning. */
+export function brief(text: string, most: number): string {
+  return visible(text.length > most ? `${text.slice(0, most - 1)}…` : text, most);
+}
+
 /** A function's name without what C++ adds to it: parameters, arguments of templates, unnamed namespaces. */
 export function shortName(name: string): string {
   const plain = name.replaceAll('(anonymous namespace)::', '').replaceAll('{anonymous}::', '');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { duration, percent, shortName, visible } from '../src/format';
+import { brief, duration, percent, shortName, visible } from '../src/format';
 import { parse, print, type State } from '../src/state';
 import { each, finish, inSlices } from '../src/slices';
 import { hasTimes, overTime } from '../src/timeline';
@@ -65,6 +65,8 @@ test('names without what C++ adds to them', () => {
 test('names from outside cannot hide or turn what they are', () => {
   assert.equal(visible('a\u202eb\u0000'), 'a‹U+202E›b‹U+0000›');
   assert.ok(visible('x'.repeat(5000)).length < 400);
+  assert.equal(brief('/tmp/profiles/before.pb.gz', 14), '/tmp/profiles…');
+  assert.equal(brief('before.pb.gz', 14), 'before.pb.gz');
   assert.notEqual(visible(''), '');
 });
 

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { baseName, duration, percent, points, visible } from '../format';
+import { baseName, brief, duration, percent, points, visible } from '../format';
 import { sourceOf } from '../describe';
 import { escapeRegex } from '../filter';
 import type { Model } from '../model';
@@ -20,8 +20,8 @@ export function Functions({ model, state, change }: { model: Model; state: State
   const two = whole.length > 1;
   const share = (time: number[], side: number) => (whole[side] > 0 ? time[side] / whole[side] : 0);
   const difference = (row: FunctionRow) => share(row.total, 0) - share(row.total, 1);
-  const left = visible(compare?.value ?? '', 12);
-  const right = compare?.against === undefined ? 'other' : visible(compare.against, 12);
+  const left = brief(compare?.value ?? '', 14);
+  const right = compare?.against === undefined ? 'other' : brief(compare.against, 14);
   const heading = (name: string, title: string, number = true) => (
     <SortHeading name={name} title={title} number={number} sorting={sorting} sort={sort} />
   );
