@@ -57,8 +57,9 @@ void expect_shares(const Profile& profile, const std::vector<double>& spent) {
     ASSERT_NE(time, times.end()) << "no sample of " << tenant.name;
     const double share = time->second * 100 / sampled;
     EXPECT_NEAR(spent[i] * 100 / all_spent, tenant.share, 0.5) << "the load itself is off";
-    EXPECT_NEAR(share, tenant.share, 2) << tenant.name;
-    fmt::print("{}: {:.2f} % of the samples' time\n", tenant.name, share);
+    EXPECT_NEAR(share, spent[i] * 100 / all_spent, 1) << tenant.name;
+    fmt::print("{}: {:.2f} % of the samples' time, {:.2f} % of what was spent\n", tenant.name,
+               share, spent[i] * 100 / all_spent);
   }
   EXPECT_NEAR(sampled / all_spent, 1, 0.05) << "samples stand for more or less time than was spent";
 }
@@ -93,7 +94,7 @@ void expect_traces(const Profile& profile, const Load& load) {
     spans.insert(span.number);
   }
   EXPECT_EQ(wrong, 0U) << "of " << seen << ", e.g. " << example;
-  EXPECT_GT(spans.size(), seen / 8) << "the ids hardly ever change";
+  EXPECT_GT(spans.size(), seen / 80) << "the ids hardly ever change";
   std::size_t unlabelled = 0;
   for (const Sample& sample : profile.samples)
     unlabelled += label_of(profile, sample, "tenant").empty() ? 1 : 0;
@@ -137,6 +138,8 @@ TEST(Accuracy, SharesTracesAndStacksOfHalfAMinute) {
   std::vector<double> before, after;
   observe::ProfilingOptions options;
   options.pids = {load.program.pid()};
+  options.frequency =
+      999;  // beside ten other programs on two CPUs, still some ten thousand samples
   test::PerfStacks perf;
   const auto profiled = test::profile_while(options, [&] {
     before = load.spent();
@@ -145,6 +148,7 @@ TEST(Accuracy, SharesTracesAndStacksOfHalfAMinute) {
   });
   const Profile& profile = profiled.profile;
   ASSERT_GT(profile.samples.size(), 1000U);
+  fmt::print("{} samples\n", profile.samples.size());
   for (const auto& problem : profile.problems) fmt::print("problem: {}\n", problem);
   for (const auto& note : profiled.notes) fmt::print("note: {}\n", note);
   for (std::size_t i = 0; i < after.size(); ++i) after[i] -= before.at(i);

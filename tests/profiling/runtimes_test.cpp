@@ -23,7 +23,7 @@ using profile::Sample;
 
 test::Profiled profiled(std::vector<std::string> command) {
   auto child = test::Child::spawn(std::move(command));
-  EXPECT_EQ(child.read_line(), "ready");
+  EXPECT_EQ(child.read_line(120s), "ready");
   observe::ProfilingOptions options;
   options.pids = {child.pid()};
   options.frequency = 999;
