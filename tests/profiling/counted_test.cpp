@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 
 class Counted : public testing::TestWithParam<std::string> {};
 
-// rusage leaves out what the clock of a CPU sees, for perf too: some percent where processes begin and end, more beside others
-// (counted_beside_perf.py compares with perf).
+// rusage leaves out what the clock of a CPU sees, for perf too: some percent where processes begin and end,
+// more on a busy machine (counted_beside_perf.py compares with perf).
 TEST_P(Counted, IsTheTimeThatWasUsed) {
   constexpr double at_least = 0.96, at_most = 1.4;  // else something is counted twice
   auto load = test::Child::spawn({COUNTED, GetParam(), "4000"});
