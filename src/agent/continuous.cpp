@@ -14,8 +14,11 @@ using std::chrono::milliseconds;
 
 void ProfileWriter::begin(std::function<profile::Profile()> take) {
   // Where no thread can be started, wait() does it.
-  outcome_ = std::async(std::launch::async | std::launch::deferred,
-                        [this, take = std::move(take)] { return write(take()); });
+  outcome_ = std::async(std::launch::async | std::launch::deferred, [this, take = std::move(take)] {
+    Outcome outcome = write(take());
+    ::malloc_trim(0);  // what the profile has left is the kernel's again
+    return outcome;
+  });
 }
 
 bool ProfileWriter::busy() const {
@@ -58,11 +61,11 @@ ProfileWriter::Outcome ProfileWriter::write(const profile::Profile& profile) con
 
 Result<bool> sample_until(observe::Profiling& profiling, std::optional<Clock::time_point> end,
                           std::optional<Clock::time_point> until,
-                          const std::function<bool()>& is_over) {
+                          const std::function<bool()>& is_over, milliseconds pause) {
   for (;;) {
     if (is_over() || profiling.ended() || (end && Clock::now() >= *end)) return true;
     if (until && Clock::now() >= *until) return false;
-    auto next = Clock::now() + poll_time;
+    auto next = Clock::now() + pause;
     for (const auto& limit : {end, until})
       if (limit) next = std::min(next, *limit);
     const auto left = std::chrono::ceil<milliseconds>(next - Clock::now());
@@ -105,10 +108,10 @@ Result<void> profile_continuously(observe::Profiling& profiling, ProfileWriter& 
   for (bool over = false; !over;) {
     next = std::max(next + options.every, Clock::now());
     do {  // goes on sampling while the one before is still written
-      over = TRY(
-          sample_until(profiling, options.end,
-                       std::max(next, Clock::now() + (writer.busy() ? poll_time : milliseconds(0))),
-                       [&] { return listener.is_over(profiling.waiting()); }));
+      over = TRY(sample_until(
+          profiling, options.end,
+          std::max(next, Clock::now() + (writer.busy() ? poll_time : milliseconds(0))),
+          [&] { return listener.is_over(profiling.waiting()); }, continuous_poll_time));
     } while (!over && writer.busy());
     if (over) profiling.stop();
     const std::vector<Error> errors = writer.wait();

@@ -20,8 +20,9 @@ namespace vitrine::agent {
 
 using Clock = std::chrono::steady_clock;
 
-/// Longest time between two looks at the samples.
-inline constexpr std::chrono::milliseconds poll_time{100};
+/// Longest time between two looks at the samples; and at those of a profile that is always on, which is to cost nothing
+/// where nothing happens.
+inline constexpr std::chrono::milliseconds poll_time{100}, continuous_poll_time{250};
 
 /// What became of profiles so far.
 struct ProfileCounts {
@@ -67,10 +68,11 @@ class ProfileWriter {
 };
 
 /// Samples until `until`, `end`, or the end of all: returns whether one of the latter two came.
-/// `is_over` is asked at each look.
+/// `is_over` is asked at each look, at least every `pause`.
 Result<bool> sample_until(observe::Profiling& profiling, std::optional<Clock::time_point> end,
                           std::optional<Clock::time_point> until,
-                          const std::function<bool()>& is_over);
+                          const std::function<bool()>& is_over,
+                          std::chrono::milliseconds pause = poll_time);
 
 struct ContinuousOptions {
   std::chrono::milliseconds every{10'000};          ///< a profile

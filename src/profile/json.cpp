@@ -248,15 +248,19 @@ class EntryTexts {
 
   template <class Make>
   const std::string& of(Index index, Make make) {
-    std::string& text = index < texts_.size() ? texts_[index] : nothing_;
-    if (!text.empty()) return text;
+    if (index >= texts_.size()) {
+      if (nothing_.empty()) nothing_ = make();
+      return nothing_;
+    }
+    if (!texts_[index].empty()) return texts_[index];
     if (bytes_ > max_bytes) {
-      for (std::string& other : texts_) other = {};
+      std::vector<std::string>(texts_.size())
+          .swap(texts_);  // a text that is only emptied keeps its memory
       bytes_ = 0;
     }
-    text = make();
-    bytes_ += text.size();
-    return text;
+    texts_[index] = make();
+    bytes_ += texts_[index].size();
+    return texts_[index];
   }
 
  private:

@@ -93,6 +93,7 @@ BackgroundLimits background_limits(Duty duty) {
 
 BackgroundSymboliser::BackgroundSymboliser(const BackgroundLimits& limits) : limits_(limits) {
   limits_.quick.stop = limits_.slow.stop = &stop_;
+  limits_.quick.keeps_names = limits_.slow.keeps_names = false;
 }
 
 void BackgroundSymboliser::begin() {
@@ -236,6 +237,10 @@ void BackgroundSymboliser::name_one(Lane& lane, Symboliser& symboliser,
                                     std::unique_lock<std::mutex>& lock) {
   auto next = lane.waiting.extract(lane.due());
   Request& request = next.mapped();
+  if (&lane == &quick_) {  // what was asked for again while it was looked up
+    const KnownFile& known = files_[next.key()];
+    std::erase_if(request.addresses, [&](Address one) { return known.frames.contains(one); });
+  }
   lock.unlock();
   File file{request.path, request.descriptor.get(), {}, next.key().first};
   for (const FileDescriptor& root : request.roots)

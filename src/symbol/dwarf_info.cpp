@@ -191,6 +191,7 @@ void DwarfInfo::add(Address start, Address end, std::uint32_t unit) {
 
 void DwarfInfo::add_units() {
   Dwarf_CU *unit = nullptr, *next = nullptr;
+  Dwarf_Off read_to = 0;  // since pages were let go
   std::uint8_t kind = 0;
   Dwarf_Die top = {};
   while (tops_.size() < limits::dwarf_units &&
@@ -199,6 +200,10 @@ void DwarfInfo::add_units() {
     if (kind != DW_UT_compile && kind != DW_UT_skeleton) continue;
     const auto index = static_cast<std::uint32_t>(tops_.size());
     tops_.push_back(top);
+    if (const Dwarf_Off offset = dwarf_dieoffset(&top); offset - read_to > max_read) {
+      read_to = offset;
+      let_go_of_pages();
+    }
     Dwarf_Addr base = 0, start = 0, end = 0;
     for (std::ptrdiff_t at = 0; (at = dwarf_ranges(&top, at, &base, &start, &end)) > 0;) {
       if (ranges_.size() >= limits::dwarf_ranges) break;

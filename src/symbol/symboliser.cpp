@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -184,6 +185,7 @@ Resolved Symboliser::resolve(const File& file, std::span<const Address> addresse
   for (std::size_t i = 0; i < addresses.size(); ++i)
     if (const auto found = known.frames.find(addresses[i]); found != known.frames.end())
       resolved.frames[i] = found->second;
+  if (!state_->limits.keeps_names) known.frames = {};
   resolved.reduced = known.extent != Extent::all;
   resolved.problem = known.problem.empty() ? known.worker_problem : known.problem;
   return resolved;
@@ -309,6 +311,12 @@ class NamingService final : public sandbox::Service {
     const Key key{asked.number, asked.with_dwarf};
     auto known = files_.find(key);
     if (known == files_.end()) {
+      struct stat status {};  // a large file is opened with room for half of all
+      if (::fstat(file.get(), &status) == 0)
+        make_room(asked.open_memory -
+                  std::min<std::uint64_t>(
+                      asked.open_memory / 2,
+                      static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0))));
       Limits limits;
       limits.inline_depth = asked.inline_depth;
       limits.name_bytes = asked.name_bytes;

@@ -61,6 +61,8 @@ struct Limits {
   std::uint64_t trimmed_memory = limits::symbol_kept_memory;
   /// Bytes of private memory for what it keeps of files.
   std::uint64_t open_memory = limits::symbol_kept_memory;
+  /// Names are kept, to be found again without the worker. False: the caller keeps them.
+  bool keeps_names = true;
   /// The worker is started before it is needed, as it has all that this process has in memory then.
   bool starts_early = false;
   std::chrono::milliseconds idle{30'000};  ///< as sandbox::Limits

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What a profile that is always on holds, with all its processes and the kernel's tables.
+"""What an agent holds, with all its processes and the kernel's tables.
 
     memory_bounds.py VITRINE CC LABEL_TURNS
 
-Two loads: 200 programs, each a file and a function of its own; and a program that has another label set
-in each sample, at the usual rate. The bounds are those that docs/profiling.md promises. Sums of the
-proportional set size (PSS) count what processes share once, and mapped tables of the kernel with it; the
-tables that are not mapped are added by their descriptors.
+Two loads: 200 programs, each a file and a function of its own; and two programs that have 12,000 label sets
+a minute together. The agent selects these: what else runs on this machine, and its files, are none of the load.
+The loads have a priority by which they get the time that they need on a machine with much else to do.
+Sums of the proportional set size (PSS) count what processes share once, and mapped tables of the kernel with
+it; the tables that are not mapped are added by their descriptors.
 """
 import glob
 import os
@@ -24,6 +25,10 @@ PROGRAMS = 200
 MIB = 1 << 20
 FILES_BOUND, LABELS_BOUND = 64 * MIB, 128 * MIB
 SETS_PER_MINUTE = 10_000
+FILES_NAMED = 180  # the others had no sample
+# Twelve milliseconds of each twenty, whatever else runs.
+AT_ONCE = ["chrt", "--fifo", "1"]
+BEFORE_OTHERS = ["nice", "-n", "-15"]
 MAPPED = 1024  # BPF_F_MMAPABLE
 RING_BUFFER = 27
 
@@ -66,16 +71,16 @@ def watch(arguments, seconds):
 
 
 def with_files(vitrine, cc, place):
-    programs = many_programs.build(cc, place, PROGRAMS, pause=400_000)
+    programs = many_programs.build(cc, place, PROGRAMS, pause=40_000)
     out = os.path.join(place, "files")
     os.mkdir(out)
-    with many_programs.running(*programs):
-        seen = watch([vitrine, "profile", "--all", "--continuous", "5s", "--freq", "19", "-o",
-                      f"{out}/%t.folded"], 90)
+    with many_programs.running(*[[*BEFORE_OTHERS, program] for program in programs]):
+        seen = watch([vitrine, "agent", "--interval", "5s", "--freq", "19", "--listen", "off",
+                      "--process", "work*", "-o", f"{out}/%t.folded"], 90)
     named = len(many_programs.named(out))
     print(f"{PROGRAMS} files, {named} of them named: {max(seen) / MIB:.1f} MiB at most, "
           f"{sorted(seen)[len(seen) // 2] / MIB:.1f} usually")
-    yield named > 0, "no program was named"
+    yield named >= FILES_NAMED, f"only {named} programs were named"
     yield max(seen) <= FILES_BOUND, f"more than {FILES_BOUND // MIB} MiB with {PROGRAMS} files"
 
 
@@ -83,9 +88,9 @@ def with_label_sets(vitrine, label_turns, place):
     out = os.path.join(place, "labels")
     os.mkdir(out)
     seconds = 120
-    with many_programs.running(*[[label_turns, "new"]] * (os.cpu_count() or 1)):
-        seen = watch([vitrine, "profile", "--all", "--continuous", "10s", "--freq", "199", "-o",
-                      f"{out}/%t.ndjson"], seconds)
+    with many_programs.running(*[[*AT_ONCE, label_turns, "paced"]] * 2):
+        seen = watch([vitrine, "agent", "--interval", "10s", "--freq", "199", "--listen", "off",
+                      "--process", "label_turns", "-o", f"{out}/%t.ndjson"], seconds)
     sets = len(set(re.findall(r'"request","value":"(\d+-\d+)"', many_programs.profiled(out))))
     print(f"{sets} label sets in {seconds} s: {max(seen) / MIB:.1f} MiB at most, "
           f"{sorted(seen)[len(seen) // 2] / MIB:.1f} usually")

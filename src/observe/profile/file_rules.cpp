@@ -306,6 +306,7 @@ void FileRules::keep(Address address, FoundRules found) {
     singles_[address] = found.rule;
     return;
   }
+  around.spans.shrink_to_fit();  // there are many, for long
   make_room(bytes_of(around));
   const bool is_without = around.spans.front().rule.form == Rule::Form::none;
   (is_without ? without_ : functions_).insert_or_assign(around.start, std::move(around));

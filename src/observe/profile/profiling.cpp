@@ -1,7 +1,6 @@
 #include "observe/profile/profiling.hpp"
 
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <bit>
@@ -28,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds first_look{100};
 /// Between two looks into the ring buffer.
 constexpr milliseconds shortest_rest{1}, learning_rest{5}, longest_rest{100};
+/// The same of a profile that is always on: it is to cost nothing where nothing happens.
+constexpr milliseconds longest_rest_always_on{250};
 /// Before events of other processes are looked at: samples are looked at by what was mapped at their time,
 /// however late its event.
 constexpr milliseconds longest_pause{40};
@@ -47,7 +48,7 @@ constexpr milliseconds shortest_generation{1000};
 /// Taken in at once: an eighth of the ring buffer, with stacks of a usual size.
 constexpr std::size_t many_samples = 256;
 /// Of label sets by their ids, always on; they are kept in four forms, and then sent anew.
-constexpr std::size_t always_on_sets_bytes = 4U << 20;
+constexpr std::size_t always_on_sets_bytes = 1U << 20;
 constexpr std::uint64_t second_ns = 1'000'000'000;
 /// Of the buffer of samples, for each thread that may be waiting.
 constexpr std::size_t bytes_of_waiting = 2048;
@@ -61,6 +62,14 @@ std::size_t usual_buffer(const ProfilingOptions& options) {
   const std::size_t cpus = std::max(1U, std::thread::hardware_concurrency());
   const std::size_t bytes = cpus * options.frequency * options.stack_bytes / part_of_second;
   return std::bit_ceil(std::clamp(bytes, least, usual_buffer_bytes));
+}
+
+/// Always on, stacks are unwound here until the kernel has the rules, which is once for most code.
+RuleLimits rule_limits(const ProfilingOptions& options) {
+  constexpr std::size_t kept_always_on = 8U << 20;
+  RuleLimits limits;
+  if (options.always_on) limits.kept = kept_always_on;
+  return limits;
 }
 
 std::string text_of(const UnwindCounts& counts) {
@@ -101,6 +110,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
  public:
   explicit LiveProfiling(ProfilingOptions options)
       : options_(std::move(options)),
+        programs_(rule_limits(options_)),
         names_(options_.always_on ? symbol::Duty::always_on : symbol::Duty::once) {}
 
   Result<void> begin();
@@ -127,6 +137,9 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   /// All entries of `processes_` are of this type.
   static SampledProcess& sampled(ObservedProcess& process) {
     return static_cast<SampledProcess&>(process);
+  }
+  [[nodiscard]] milliseconds most_rest() const {
+    return options_.always_on ? longest_rest_always_on : longest_rest;
   }
   void look_at(ObservedProcess& process);
   void give_go_files();
@@ -338,7 +351,7 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
     watch_->take_events();
     watch_->look_again();
     const auto left = std::chrono::ceil<milliseconds>(std::min(end, next_look_) - Clock::now());
-    watch_->wait(std::clamp(left, milliseconds(0), longest_rest));
+    watch_->wait(std::clamp(left, milliseconds(0), most_rest()));
     // What happens to processes ends a wait, and is no reason to look.
     const auto now = Clock::now();
     if (now >= next_look_ || now >= end) TRY(look_at_samples());
@@ -364,7 +377,7 @@ Result<void> LiveProfiling::look_at_samples() {
   else if (taken > many_samples)
     rest_ = std::max(rest_ / 2, shortest_rest);
   else if (taken < many_samples / 4)
-    rest_ = std::min(rest_ * 2, longest_rest);
+    rest_ = std::min(rest_ * 2, most_rest());
   next_look_ = Clock::now() + rest_;
   return {};
 }
@@ -463,7 +476,6 @@ std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time)
   });
   programs_.forget_unused();
   std::erase_if(in_naming_, [](const auto& unnamed) { return unnamed.use_count() == 1; });
-  if (options_.always_on) ::malloc_trim(0);  // what the profile before has left
   auto unnamed = std::make_shared<UnnamedProfile>(samples_->take_profile());
   in_naming_.push_back(unnamed);
   profile::Profile& profile = unnamed->profile;

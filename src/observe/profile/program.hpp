@@ -62,7 +62,7 @@ class SampledPrograms {
  public:
   using Program = std::shared_ptr<SampledProgram>;
 
-  SampledPrograms() : reader_({}, true) {}
+  explicit SampledPrograms(const RuleLimits& limits = {}) : reader_(limits, true) {}
 
   /// That of a sample. Looks at the process if its program is not known. `has_user_code`: of the
   /// sample; without, the kernel may have been about to start the program. `has_pid`: the process still
