@@ -165,8 +165,8 @@ TEST(Continuous, WhatIsLeftAtTheEndStaysInTheSpoolForTheNext) {
               HasSubstr("sent 0 requests, " + std::to_string(left) + " kept in " + spool.string()));
 
   Receiver collector("python3", {"--port", port, "200"});
-  Child next = profile({pid_of(target), "--duration", "200ms", "--export", collector.url(),
-                        "--spool", spool.string()});
+  Child next = profile(
+      {pid_of(target), "--duration", "1s", "--export", collector.url(), "--spool", spool.string()});
   EXPECT_EQ(next.wait(patience), 0);
   EXPECT_THAT(next.rest_of_errors(),
               HasSubstr(std::to_string(left) + " requests of an earlier run"));
