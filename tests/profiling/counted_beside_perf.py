@@ -41,6 +41,12 @@ def of_vitrine(path):
     return samples + lost, gone
 
 
+def samples_yet(pid):
+    """Whether perf has enabled its events: it maps their buffers, and then waits for them."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps, open(f"/proc/{pid}/wchan", encoding="utf-8") as place:
+        return "perf_event" in maps.read() and "poll" in place.read()
+
+
 def run(vitrine, program, kind, place):
     load = subprocess.Popen([program, kind, MILLISECONDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert load.stdout.readline() == "ready\n"
@@ -49,7 +55,7 @@ def run(vitrine, program, kind, place):
     ours = subprocess.Popen([vitrine, "profile", "--follow", "-F", str(FREQUENCY), "-p", str(load.pid), "-o",
                              f"{place}/out.ndjson"], stderr=subprocess.PIPE, text=True)
     ours.stderr.readline()  # it samples
-    while not os.path.exists(f"{place}/perf.data") or os.path.getsize(f"{place}/perf.data") < 1000:
+    while not samples_yet(perf.pid):
         time.sleep(0.1)
     load.stdin.write("\n")
     load.stdin.flush()
