@@ -33,8 +33,9 @@ TEST(Gzip, GzipReadsIt) {
 }
 
 TEST(Gzip, HoldsNoMoreThanItMay) {
-  const std::string bomb = gzip(std::string(64U << 20, '\0')).value();
-  ASSERT_LT(bomb.size(), 100'000U);
+  constexpr std::size_t bytes = 64U << 20;
+  const std::string bomb = gzip(std::string(bytes, '\0')).value();
+  ASSERT_LT(bomb.size(), bytes / 100);
   EXPECT_EQ(gunzip(bomb, most).error().code, ErrorCode::limit);
 }
 
