@@ -176,19 +176,21 @@ void Spool::append(std::string content, bool in_use, const Entry* whole) {
 /// Those that are in memory, oldest first, as far as the directory takes them. Of the rest, the oldest go
 /// where memory would be filled instead.
 void Spool::write_out(bool in_use) try {
-  if (unwritten_bytes_ == 0) return;
+  bool is_writable = true;
   for (Entry& entry : entries_) {
+    if (unwritten_bytes_ == 0) break;
     if (entry.content.empty()) continue;
     if (const auto written = write(name_of(entry), entry.content); !written) {
       if (!std::exchange(reported_unwritable_, true))
         notes_.add(fmt::format("the spool {} is not writable ({}): requests are kept in memory",
                                path_, written.error().message));
+      is_writable = false;
       break;
     }
-    reported_unwritable_ = false;
     entry.content = {};
     unwritten_bytes_ -= entry.bytes;
   }
+  if (is_writable) reported_unwritable_ = false;
   for (std::size_t i = in_use ? 1 : 0; unwritten_bytes_ > most_in_memory && i < entries_.size();) {
     if (entries_[i].content.empty()) {
       ++i;

@@ -29,9 +29,10 @@ namespace {
 // wait() sleeps on bells: a second ring for each CPU, with a wake-up for each record, that is paused from the
 // first wake-up until the next wait.
 //
-// No event is missed between two waits: a bell is opened before its ring, and the kernel writes to the one
+// No event is lost between two waits: a bell is opened before its ring, and the kernel writes to the one
 // that was opened last first. What a paused bell did not ring for is in the ring before wait() looks there,
-// and that is after it has resumed the bells.
+// and that is after it has resumed the bells. The two CPUs order none of it by a barrier: now and then, an
+// event is seen only when the time of wait() is over.
 
 constexpr std::size_t ring_pages = 64;  // a power of two: some 2000 records a CPU
 constexpr std::size_t bell_pages =

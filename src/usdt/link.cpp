@@ -204,7 +204,7 @@ class Step {
     DistinctFiles outputs;
     outputs.insert(options_.output);
     for (const std::string& path : options_.objects) {
-      if (outputs.has(path))
+      if (path == options_.output || outputs.has(path))
         return fail(ErrorCode::usage, path + " is both an object to process and the output",
                     "omit it from the list of objects");
       if (!seen_.insert(path)) continue;

@@ -72,6 +72,9 @@ class CodeHistory {
   /// When something was mapped last; 0: not since it was looked at first.
   [[nodiscard]] std::uint64_t changed_ns() const { return changed_ns_; }
 
+  /// What it takes.
+  [[nodiscard]] std::size_t bytes() const { return code_bytes_ + change_bytes_; }
+
   /// That of a child at its fork.
   [[nodiscard]] CodeHistory child() const;
 

@@ -53,14 +53,14 @@ constexpr std::uint64_t second_ns = 1'000'000'000;
 /// Of the buffer of samples, for each thread that may be waiting.
 constexpr std::size_t bytes_of_waiting = 2048;
 
-/// Samples of CPUs come at a known rate: there is room for half a second, each sample with a copy of its
+/// Samples of CPUs come at a known rate: there is room for a second, each sample with a copy of its
 /// stack. Most have none, and the kernel clears all of the buffer at the start. How often threads leave their
 /// CPUs is not known.
 std::size_t usual_buffer(const ProfilingOptions& options) {
-  constexpr std::size_t least = 2U << 20, part_of_second = 2;
+  constexpr std::size_t least = 2U << 20;
   if (options.off_cpu) return usual_buffer_bytes;
   const std::size_t cpus = std::max(1U, std::thread::hardware_concurrency());
-  const std::size_t bytes = cpus * options.frequency * options.stack_bytes / part_of_second;
+  const std::size_t bytes = cpus * options.frequency * options.stack_bytes;
   return std::bit_ceil(std::clamp(bytes, least, usual_buffer_bytes));
 }
 

@@ -23,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 /// Of one process: what it executed before is kept for as long as its samples may take to come, and some of
 /// it longer. A shell that replaces itself again and again executes a thousand programs a second.
 constexpr std::size_t programs_kept = 4, max_programs_kept = 256;
+constexpr std::size_t max_replaced_bytes =
+    16U << 20;  ///< of their code, where there are more than the former
 constexpr std::uint64_t kept_ns = std::chrono::nanoseconds(ProcessRegistry::time_to_drain).count();
 /// Between two looks at the mappings of a process. A program that runs outside of all code that is
 /// known, and goes on to, is looked at ever more seldom.
@@ -40,8 +42,10 @@ void forget_look(SampledProgram& program) {
 bool is_of(SampledProgram& program, const vitrine_event_header& header, bool has_user_code) {
   const bool had_begun = program.begun_ns <= header.time_ns;
   if (!has_user_code || header.image == 0) return had_begun;
-  if (had_begun && program.facts_before != nullptr && program.image != header.image)
+  if (had_begun && program.facts_before != nullptr && program.image != header.image) {
     forget_look(program);
+    program.looked_at = program.learnt = false;  // it may still be executed
+  }
   if (had_begun && program.image == 0) program.image = header.image;
   if (program.image != header.image) return false;
   program.facts_before = nullptr;
@@ -54,13 +58,24 @@ void replaced(SampledProgram& program, std::uint64_t time_ns) {
   program.facts_before = nullptr;
 }
 
+/// When another one has replaced the oldest; 0: no event has reported one.
+std::uint64_t oldest_replaced_ns(const ProgramHistory& its) {
+  const auto newer = std::find_if(std::next(its.rbegin()), its.rend(),
+                                  [](const auto& program) { return program->begun_ns != 0; });
+  return newer == its.rend() ? 0 : (*newer)->begun_ns;
+}
+
 /// Those that another one had replaced long before `now_ns`.
 void forget_replaced(ProgramHistory& its, std::uint64_t now_ns) {
-  const auto is_due = [&] {
-    return its.size() > max_programs_kept ||
-           (*std::prev(its.end(), 2))->begun_ns + kept_ns < now_ns;
-  };
-  while (its.size() > programs_kept && is_due()) its.pop_back();
+  if (its.size() <= programs_kept) return;
+  std::size_t bytes = 0;
+  for (const auto& program : its) bytes += program->code.bytes();
+  while (its.size() > programs_kept &&
+         (its.size() > max_programs_kept || bytes > max_replaced_bytes ||
+          oldest_replaced_ns(its) + kept_ns < now_ns)) {
+    bytes -= its.back()->code.bytes();
+    its.pop_back();
+  }
 }
 
 /// `time_ns`: it was executed then, but not what the process has executed since.
