@@ -2,7 +2,6 @@
 
 #include <elf.h>
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <atomic>
@@ -22,7 +21,6 @@ class RuleService {
     const auto request = pack::unpack<RuleRequest>(bytes);
     if (!request) return {};
     for (const std::uint32_t number : request->closed) tables_.erase(number);
-    if (!request->closed.empty()) ::malloc_trim(0);
     if (request->what == RuleRequest::What::open)
       return pack::pack(open(request->file, std::move(file)));
     const auto known = tables_.find(request->file);
