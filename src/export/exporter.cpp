@@ -46,6 +46,9 @@ std::string without_measures(std::string_view text) {
   return out;
 }
 
+/// Requests that are written to the disk together.
+constexpr std::size_t taken_in_at_once = 64;
+
 /// Until other threads may have freed some.
 constexpr std::chrono::milliseconds pause_without_memory{50};
 
@@ -137,7 +140,9 @@ class ThreadedExporter final : public Exporter {
   }
 
  private:
-  [[nodiscard]] bool nothing_incoming() const { return incoming_.empty() && !taking_in_; }
+  [[nodiscard]] bool nothing_incoming() const {
+    return incoming_.empty() && !taking_in_ && held_ == 0;
+  }
 
   void run() {
     // Signals are for the thread that works on what is sent.
@@ -172,6 +177,13 @@ class ThreadedExporter final : public Exporter {
     while (true) {
       std::unique_lock lock(mutex_);
       if (std::exchange(hurry_, false) && !asked_to_wait_) next_try_ = Clock::now();
+      if (held_ != 0 && (incoming_.empty() || held_ >= taken_in_at_once)) {
+        lock.unlock();
+        spool_.write_out(post_->busy());
+        lock.lock();
+        held_ = 0;
+        count_spool();
+      }
       if (incoming_.empty()) return !stopping_;
       const std::string request = std::move(incoming_.front());
       incoming_.pop_front();
@@ -179,10 +191,12 @@ class ThreadedExporter final : public Exporter {
       taking_in_ = true;
       lock.unlock();
       auto compressed = gzip(request);
-      if (compressed) spool_.add(std::move(*compressed), post_->busy());
+      if (compressed) spool_.hold(std::move(*compressed), post_->busy());
       lock.lock();
       taking_in_ = false;
-      if (!compressed) {
+      if (compressed) {
+        ++held_;
+      } else {
         ++counters_.refused;
         notes_.add(compressed.error().message);
       }
@@ -320,7 +334,9 @@ class ThreadedExporter final : public Exporter {
   std::condition_variable changed_;
   std::deque<std::string> incoming_;
   std::uint64_t incoming_bytes_ = 0, overflowed_incoming_ = 0;
-  bool taking_in_ = false, hurry_ = false, stopping_ = false;
+  bool taking_in_ = false;  ///< one request is neither there nor in the spool
+  std::size_t held_ = 0;    ///< the spool has them, and has not tried to write them
+  bool hurry_ = false, stopping_ = false;
   ExportCounters counters_;
   Notes notes_{limits::export_notes, Notes::Repeats::kept};
 

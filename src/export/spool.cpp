@@ -14,6 +14,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -24,7 +25,14 @@
 namespace vitrine::exporter {
 namespace {
 
-constexpr const char* unfinished = "unfinished";  // the file being written: one writer, one name
+/// Files that are written together.
+constexpr std::size_t files_at_once = 32;
+
+/// The name of one of them while it is written: one writer, the same names.
+std::string unfinished(std::size_t index) {
+  return fmt::format("unfinished-{}", index);
+}
+
 constexpr std::size_t digits = 19;
 constexpr std::uint64_t latest_time = 9'000'000'000'000'000'000U;  // 2255: 19 digits for long
 
@@ -63,14 +71,14 @@ tl::unexpected<Error> failed(const std::string& path, const char* what, int numb
   return fail(code, fmt::format("the spool {} {}: {}", path, what, std::strerror(number)));
 }
 
-Result<void> write_all(int fd, std::string_view bytes) {
+bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return fail(ErrorCode::failed, std::strerror(errno));
+    if (written < 0) return false;
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
-  return {};
+  return true;
 }
 
 }  // namespace
@@ -116,7 +124,9 @@ Result<void> Spool::lock(const std::string& path) {
 }
 
 Result<void> Spool::list() {
-  ::unlinkat(directory_.get(), unfinished, 0);  // of a process that was killed while it wrote
+  // Of a process that was killed while it wrote.
+  for (std::size_t i = 0; i < files_at_once; ++i)
+    ::unlinkat(directory_.get(), unfinished(i).c_str(), 0);
   const int copy = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> files(copy < 0 ? nullptr : ::fdopendir(copy),
                                                   &::closedir);
@@ -151,8 +161,13 @@ void Spool::remove_half_replaced() {
     if (entries_[i].whole != 0 && std::ranges::binary_search(times, entries_[i].whole)) forget(i);
 }
 
-void Spool::add(std::string content, bool in_use) {
+void Spool::hold(std::string content, bool in_use) {
   append(std::move(content), in_use, nullptr);
+}
+
+void Spool::add(std::string content, bool in_use) {
+  hold(std::move(content), in_use);
+  write_out(in_use);
 }
 
 /// `whole`: what it is a part of, which is there as long as it is half replaced.
@@ -168,29 +183,25 @@ void Spool::append(std::string content, bool in_use, const Entry* whole) {
   entries_.push_back({time, whole == nullptr ? 0 : whole->time,
                       whole == nullptr ? time : whole->came, bytes, std::move(content), 0});
   held_ += bytes;
-  if (!directory_) return;
-  unwritten_bytes_ += bytes;
-  write_out(in_use);
+  if (directory_) unwritten_bytes_ += bytes;
 }
 
-/// Those that are in memory, oldest first, as far as the directory takes them. Of the rest, the oldest go
-/// where memory would be filled instead.
+/// Oldest first. Of what the directory does not take, the oldest go where memory would be filled instead.
 void Spool::write_out(bool in_use) try {
-  bool is_writable = true;
-  for (Entry& entry : entries_) {
-    if (unwritten_bytes_ == 0) break;
-    if (entry.content.empty()) continue;
-    if (const auto written = write(name_of(entry), entry.content); !written) {
-      if (!std::exchange(reported_unwritable_, true))
-        notes_.add(fmt::format("the spool {} is not writable ({}): requests are kept in memory",
-                               path_, written.error().message));
-      is_writable = false;
-      break;
-    }
-    entry.content = {};
-    unwritten_bytes_ -= entry.bytes;
+  if (unwritten_bytes_ == 0) return;
+  std::vector<Entry*> unwritten;
+  for (Entry& entry : entries_)
+    if (!entry.content.empty()) unwritten.push_back(&entry);
+  Result<void> written;
+  for (std::span<Entry* const> left = unwritten; written && !left.empty();) {
+    const auto next = left.first(std::min(left.size(), files_at_once));
+    written = write(next);
+    left = left.subspan(next.size());
   }
-  if (is_writable) reported_unwritable_ = false;
+  if (!written && !reported_unwritable_)
+    notes_.add(fmt::format("the spool {} is not writable ({}): requests are kept in memory", path_,
+                           written.error().message));
+  reported_unwritable_ = !written;
   for (std::size_t i = in_use ? 1 : 0; unwritten_bytes_ > most_in_memory && i < entries_.size();) {
     if (entries_[i].content.empty()) {
       ++i;
@@ -283,6 +294,7 @@ void Spool::replace_first(std::vector<std::string> parts) {
   if (is_unwritten) unwritten_bytes_ -= bytes;
   try {
     for (std::string& part : parts) append(std::move(part), true, &whole);
+    write_out(true);
   } catch (const std::bad_alloc&) {
     for (std::size_t i = entries_.size(); i-- > 1;)
       if (entries_[i].whole == whole.time) forget(i);
@@ -292,7 +304,6 @@ void Spool::replace_first(std::vector<std::string> parts) {
     throw;
   }
   forget(0);
-  write_out(false);
 }
 
 void Spool::forget(std::size_t index) {
@@ -305,18 +316,43 @@ void Spool::forget(std::size_t index) {
   entries_.erase(entry);
 }
 
-Result<void> Spool::write(const std::string& name, const std::string& content) const {
+/// All of them, or those before the first that cannot be written. The disk gets the content of all
+/// before one is waited for: mostly, only the first file takes time.
+Result<void> Spool::write(std::span<Entry* const> entries) {
+  struct Unfinished {
+    std::string name, last_name;
+    FileDescriptor file;
+    bool is_whole = false;
+  };
+  std::vector<Unfinished> files;  // no memory is wanted once the first file is there
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    files.push_back({unfinished(i), name_of(*entries[i]), {}});
   const int directory = directory_.get();
-  const FileDescriptor file(
-      ::openat(directory, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return fail(ErrorCode::failed, std::strerror(errno));
-  Result<void> done = write_all(file.get(), content);
-  // On disk before it has its name: after a power cut, too, a file with such a name is complete.
-  if (done && ::fsync(file.get()) != 0) done = fail(ErrorCode::failed, std::strerror(errno));
-  if (done && ::renameat(directory, unfinished, directory, name.c_str()) != 0)
-    done = fail(ErrorCode::failed, std::strerror(errno));
-  if (!done) ::unlinkat(directory, unfinished, 0);
-  return done;
+  int error = 0;
+  for (std::size_t i = 0; i < files.size() && error == 0; ++i) {
+    auto& [name, last_name, file, is_whole] = files[i];
+    file = FileDescriptor(::openat(directory, name.c_str(),
+                                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    is_whole = file && write_all(file.get(), entries[i]->content);
+    if (!is_whole) error = errno;
+    if (is_whole) ::sync_file_range(file.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
+  }
+  bool is_kept = true;
+  for (std::size_t i = 0; i < files.size() && files[i].file; ++i) {
+    const auto& [name, last_name, file, is_whole] = files[i];
+    // On disk before it has its name: after a power cut, too, a file with such a name is complete.
+    is_kept = is_kept && is_whole && ::fsync(file.get()) == 0 &&
+              ::renameat(directory, name.c_str(), directory, last_name.c_str()) == 0;
+    if (is_kept) {
+      unwritten_bytes_ -= entries[i]->bytes;
+      entries[i]->content = {};
+    } else {
+      if (error == 0) error = errno;
+      ::unlinkat(directory, name.c_str(), 0);
+    }
+  }
+  if (error != 0) return fail(ErrorCode::failed, std::strerror(error));
+  return {};
 }
 
 Result<std::string> Spool::read(const std::string& name) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,8 +46,13 @@ class Spool {
   /// Of those, the ones in memory though there is a directory.
   [[nodiscard]] std::size_t unwritten() const;
 
-  /// Keeps `content` behind all others. Where there is no room the oldest go, but not the first while
-  /// it is `in_use`. What cannot be written is kept in memory, with a note, and written when it can be.
+  /// Keeps `content` behind all others, in memory until write_out(). Where there is no room the oldest
+  /// go, but not the first while it is `in_use`.
+  void hold(std::string content, bool in_use);
+  /// Writes those that are in memory, as far as the directory takes them; the rest stays there, with a
+  /// note, until it is called again. Many at once take hardly longer than one: the disk is waited for once.
+  void write_out(bool in_use);
+  /// hold() and write_out().
   void add(std::string content, bool in_use);
 
   /// The oldest request, which stays until it is removed. Files that are none are passed over, with a
@@ -81,10 +87,9 @@ class Spool {
   void remove_half_replaced();
   void append(std::string content, bool in_use, const Entry* whole);
   void make_room(std::uint64_t bytes, bool in_use);
-  void write_out(bool in_use);
+  Result<void> write(std::span<Entry* const> entries);
   [[nodiscard]] std::string name_of(const Entry& entry) const;
   std::uint64_t next_time();
-  Result<void> write(const std::string& name, const std::string& content) const;
   Result<std::string> read(const std::string& name) const;
   void forget(std::size_t index);  ///< removes its file, too
   std::string_view suffix_;

@@ -214,7 +214,8 @@ TEST(Spool, OtherNamesAreNotLookedAt) {
 
 TEST(Spool, AFileThatAKilledWriterLeftIsRemoved) {
   Folder folder;
-  put(folder / "unfinished", "half");
+  put(folder / "unfinished-0", "half");
+  put(folder / "unfinished-31", "half");
   auto spool = Spool::open(folder.string(), plenty).value();
   spool.add(packed("a"), false);
   EXPECT_THAT(all_of(spool), ElementsAre("a"));
@@ -356,6 +357,41 @@ TEST(Spool, WhatADiskDidNotTakeIsWrittenWhenItCanBe) {
   }
   auto spool = Spool::open(folder.string(), plenty).value();
   EXPECT_THAT(all_of(spool), ElementsAre("a", "b", "c"));
+}
+
+TEST(Spool, ManyAreWrittenAtOnceInTheirOrder) {
+  Folder folder;
+  std::vector<std::string> texts;
+  {
+    auto spool = Spool::open(folder.string(), plenty).value();
+    for (int i = 0; i < 100; ++i) {
+      texts.push_back(fmt::format("request {}", i));
+      spool.hold(packed(texts.back()), false);
+    }
+    EXPECT_EQ(spool.unwritten(), 100U);
+    EXPECT_THAT(files_in(folder), IsEmpty());
+    spool.write_out(false);
+    EXPECT_EQ(spool.unwritten(), 0U);
+    EXPECT_EQ(files_in(folder).size(), 100U);
+  }
+  auto spool = Spool::open(folder.string(), plenty).value();
+  EXPECT_EQ(all_of(spool), texts);
+}
+
+TEST(Spool, WhereTheDiskFillsUpInTheMiddleTheRestIsKept) {
+  Folder folder;
+  auto spool = Spool::open(folder.string(), plenty).value();
+  for (const char* text : {"1", "2", "3", "too long", "4"}) spool.hold(text, false);
+  {
+    const FullDisk full;
+    spool.write_out(false);
+  }
+  EXPECT_EQ(spool.unwritten(), 2U);
+  EXPECT_EQ(files_in(folder).size(), 3U);  // nothing unfinished
+  EXPECT_THAT(spool.take_notes(), ElementsAre(HasSubstr("kept in memory")));
+  spool.write_out(false);
+  EXPECT_EQ(spool.unwritten(), 0U);
+  EXPECT_EQ(files_in(folder).size(), 5U);
 }
 
 TEST(Spool, AFullDiskLosesNothing) {
