@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <linux/perf_event.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -33,6 +34,9 @@ namespace {
 // that was opened last first. What a paused bell did not ring for is in the ring before wait() looks there,
 // and that is after it has resumed the bells. The two CPUs order none of it by a barrier: now and then, an
 // event is seen only when the time of wait() is over.
+//
+// A second thread sleeps on the rings themselves, which report every quarter that is filled. So it does nothing
+// where little happens, and where much does, it has the time that three quarters take.
 
 constexpr std::size_t ring_pages = 64;  // a power of two: some 2000 records a CPU
 constexpr std::size_t bell_pages =
@@ -116,7 +120,7 @@ class Ring {
     if (memory_ != nullptr) ::munmap(memory_, (pages_ + 1) * page_);
   }
 
-  [[nodiscard]] int fd() const { return file_.get(); }
+  [[nodiscard]] const FileDescriptor& file() const { return file_; }
 
   /// What comes is not written, without a wake-up, until resume().
   void pause() const { ::ioctl(file_.get(), PERF_EVENT_IOC_PAUSE_OUTPUT, 1); }
@@ -188,19 +192,23 @@ perf_event_attr process_records(std::size_t wakeup_bytes) {
 class PerfProcessEvents final : public ProcessEvents {
  public:
   Result<void> begin() {
-    epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
-    if (!epoll_) return failed("epoll_create1", errno);
+    for (FileDescriptor* const each : {&epoll_, &filled_}) {
+      *each = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
+      if (!*each) return failed("epoll_create1", errno);
+    }
+    ended_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!ended_) return failed("eventfd", errno);
+    if (!add(filled_, ended_, EPOLLIN)) return failed("epoll_ctl", errno);
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     const long cpus = ::sysconf(_SC_NPROCESSORS_CONF);
     for (int cpu = 0; cpu < cpus; ++cpu) {
       auto bell = TRY(open_ring(cpu, page, bell_pages, 1));
       if (!bell) continue;  // offline
       bell->pause();
-      auto ring = TRY(open_ring(cpu, page, ring_pages, ring_pages * page / 2));
+      auto ring = TRY(open_ring(cpu, page, ring_pages, ring_pages * page / 4));
       if (!ring) continue;
-      epoll_event event{};
-      event.events = EPOLLIN;
-      if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, bell->fd(), &event) != 0)
+      // Edge-triggered: of a CPU that has gone there would be no end.
+      if (!add(epoll_, bell->file(), EPOLLIN) || !add(filled_, ring->file(), EPOLLIN | EPOLLET))
         return failed("epoll_ctl", errno);
       bells_.push_back(std::move(*bell));
       rings_.push_back(std::move(*ring));
@@ -235,6 +243,16 @@ class PerfProcessEvents final : public ProcessEvents {
     return events;
   }
 
+  void wait_for_many() override {
+    epoll_event event{};
+    ::epoll_wait(filled_.get(), &event, 1, -1);
+  }
+
+  void end_waits() override {
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(ended_.get(), &one, sizeof one));
+  }
+
   std::size_t collect() override {
     const std::lock_guard lock(mutex_);
     drain();
@@ -242,6 +260,12 @@ class PerfProcessEvents final : public ProcessEvents {
   }
 
  private:
+  static bool add(const FileDescriptor& epoll, const FileDescriptor& file, std::uint32_t events) {
+    epoll_event event{};
+    event.events = events;
+    return ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, file.get(), &event) == 0;
+  }
+
   static tl::unexpected<Error> failed(const char* what, int error) {
     if (error == EACCES || error == EPERM)
       return fail(ErrorCode::not_permitted,
@@ -330,6 +354,9 @@ class PerfProcessEvents final : public ProcessEvents {
     collected_bytes_ += sizeof event + event.mapping.name.size();
     collected_.push_back(std::move(event));
   }
+
+  FileDescriptor filled_;  ///< epoll of the rings, and of:
+  FileDescriptor ended_;
 
   // Of the thread that waits:
   FileDescriptor epoll_;  ///< of the bells

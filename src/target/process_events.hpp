@@ -48,8 +48,14 @@ class ProcessEvents {
   /// What has happened since the last call, in order of time. Does not wait.
   virtual std::vector<ProcessEvent> take() = 0;
 
+  // For a second thread, which makes room while the first is at something else:
+
+  /// Sleeps until one of the kernel's buffers may be filled to a part, or end_waits() is called.
+  virtual void wait_for_many() = 0;
+  /// From any thread, and for good.
+  virtual void end_waits() = 0;
   /// Makes room for more in the kernel's buffers; take() returns what was there. Returns how many events wait
-  /// for it. For a second thread.
+  /// for it.
   virtual std::size_t collect() = 0;
 
   /// Records that were lost, in all: a caller that depends on them looks itself when the

@@ -3,6 +3,7 @@
 #include "observe/profile/selection.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -187,6 +188,33 @@ TEST(Selection, RefusesNoProcessThatHasDeclaredItselfBeforeTheInterval) {
   }
   EXPECT_GT(refused_in_kernel, 0U);
   EXPECT_GT(kept, 0U);
+}
+
+// Before it has a sample: labels of one that is not selected are not looked for.
+TEST(Selection, OfAProcessThatHasNotBeenLookedAtGoesByItsFileAndItsGroups) {
+  SampledProgram program;
+  program.pid = ::getpid();
+  const auto may_be = [&](const ProcessSelection& selection) {
+    return may_be_selected(selection, program);
+  };
+  ProcessSelection by_file, by_group, by_any_group, by_service;
+  by_file.programs = by_service.services = {wanted};
+  by_group.cgroups = {"/no-such-group"};
+  by_any_group.cgroups = {"*"};
+  EXPECT_TRUE(may_be({}));
+  EXPECT_TRUE(may_be(by_file));  // it is not known
+  program.facts.executable = "/usr/bin/other";
+  EXPECT_FALSE(may_be(by_file));
+  program.facts.executable = std::string("/usr/bin/") + wanted;
+  EXPECT_TRUE(may_be(by_file));
+  program.facts.cgroup = by_group.cgroups.front();  // its parent's
+  EXPECT_FALSE(may_be(by_group));
+  EXPECT_TRUE(may_be(by_any_group));
+  EXPECT_TRUE(may_be(by_service));
+  program.looked_at = true;
+  EXPECT_FALSE(may_be(by_service));
+  program.facts.context.push_back({"service.name", wanted});
+  EXPECT_TRUE(may_be(by_service));
 }
 
 }  // namespace

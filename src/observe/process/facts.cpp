@@ -263,6 +263,14 @@ std::string pod_uid(std::string_view cgroup) {
   return {};
 }
 
+void read_groups(ProcessFacts& facts, int proc_dir) {
+  const auto cgroup = target::read_file_at(proc_dir, "cgroup", target::proc_file_bytes);
+  if (!cgroup) return;
+  facts.cgroup = cgroup_path(*cgroup);
+  facts.container = container_id(*cgroup);
+  facts.pod = pod_uid(*cgroup);
+}
+
 ProcessFacts read_facts(pid_t pid, int proc_dir) {
   ProcessFacts facts;
   facts.inner = target::read_inner_identity(proc_dir);
@@ -270,11 +278,7 @@ ProcessFacts read_facts(pid_t pid, int proc_dir) {
     if (const auto stat = target::parse_stat(*line)) facts.command = stat->comm;
     facts.executable = executable_path(proc_dir);
   }
-  if (const auto cgroup = target::read_file_at(proc_dir, "cgroup", target::proc_file_bytes)) {
-    facts.cgroup = cgroup_path(*cgroup);
-    facts.container = container_id(*cgroup);
-    facts.pod = pod_uid(*cgroup);
-  }
+  read_groups(facts, proc_dir);
   facts.context = read_context(pid);
   // That was asked for by number: if this process has ended, it may be another's.
   if (::faccessat(proc_dir, "stat", F_OK, 0) != 0) facts.context.clear();

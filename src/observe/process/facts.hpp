@@ -98,6 +98,9 @@ struct ProcessFacts {
   std::vector<profile::Attribute> environment;  ///< those that it was started with
 };
 
+/// Where it runs: its control group, and what that shows. `proc_dir`: descriptor of /proc/PID.
+void read_groups(ProcessFacts& facts, int proc_dir);
+
 /// What cannot be had stays empty: the process may be gone, or another user's. `proc_dir`:
 /// descriptor of /proc/PID. Without `environment`, which does not change while a program runs.
 ProcessFacts read_facts(pid_t pid, int proc_dir);

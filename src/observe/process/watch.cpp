@@ -9,9 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -27,10 +25,6 @@ using std::chrono::milliseconds;
 /// The dynamic linker is at work for some time after it has mapped a library.
 constexpr std::array<milliseconds, 4> second_looks{milliseconds(2), milliseconds(20),
                                                    milliseconds(200), milliseconds(1000)};
-/// Between two looks of the thread that makes room: a CPU's buffer takes some 2000 events. The longer one is
-/// where there are few.
-constexpr milliseconds shortest_collecting{20}, longest_collecting{80};
-constexpr std::size_t few_events = 50;
 /// Where processes come and go without a pause, they are looked at as often as this.
 constexpr milliseconds event_pause{5};
 
@@ -123,16 +117,11 @@ void ProcessWatch::collect_in_background() {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   const auto collect = [events = events_.get()](const std::stop_token& stop) {
-    std::mutex mutex;
-    std::condition_variable_any stopped;
-    std::unique_lock lock(mutex);
-    milliseconds pause = shortest_collecting;
+    const std::stop_callback end(stop, [events] { events->end_waits(); });
     while (!stop.stop_requested()) {
-      stopped.wait_for(lock, stop, pause, [] { return false; });
+      events->wait_for_many();
       try {
-        const std::size_t collected = events->collect();
-        pause =
-            collected > few_events ? shortest_collecting : std::min(pause * 2, longest_collecting);
+        events->collect();
       } catch (const std::bad_alloc&) {  // they stay in the kernel's buffer
       }
     }

@@ -14,6 +14,7 @@
 #include "observe/events/event_labels.hpp"
 #include "observe/process/watch.hpp"
 #include "observe/profile/samples.hpp"
+#include "observe/profile/selection.hpp"
 #include "sandbox/file_opener.hpp"
 #include "sandbox/seats.hpp"
 
@@ -321,7 +322,11 @@ void LiveProfiling::changed(ObservedProcess& process, bool again) {
   if (process.is_target() && again) return look_at(process);
   // Most of those that are known by their events alone are never sampled.
   const bool is_met = its.inherited || its.kernel_tgid != 0;
-  if (process.is_target() || (again && is_met)) labels_->look_at(its.pid(), its.labels);
+  const auto is_refused = [&] {
+    return !its.programs.empty() && !may_be_selected(options_.selection, *its.programs.front());
+  };
+  if (process.is_target() || (again && is_met && !is_refused()))
+    labels_->look_at(its.pid(), its.labels);
 }
 
 void LiveProfiling::missed() {

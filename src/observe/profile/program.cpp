@@ -304,6 +304,12 @@ void SampledPrograms::missed(ProgramHistory& its) {
   if (!its.empty()) its.front()->stale = true;
 }
 
+void SampledPrograms::read_groups(SampledProgram& program) {
+  if (const auto dir = target::open_at(AT_FDCWD, fmt::format("/proc/{}", program.pid),
+                                       O_RDONLY | O_DIRECTORY))
+    observe::read_groups(program.facts, dir->get());
+}
+
 void SampledPrograms::learn(SampledProgram& program) {
   program.learnt = true;
   if (program.proc_dir && !program.gone &&

@@ -89,6 +89,8 @@ class SampledPrograms {
 
   // Between profiles:
 
+  /// In which groups it is now; it may not have been looked at.
+  static void read_groups(SampledProgram& program);
   /// Learns anew what the process declares of itself.
   static void learn(SampledProgram& program);
   /// `learns`: does that. Returns whether it has ended, though no event reported it, or not in time.

@@ -26,4 +26,17 @@ Selected selected_by(const ProcessSelection& selection, SampledProgram& program,
   return has_process(selection, program.facts) ? Selected::yes : Selected::no;
 }
 
+bool may_be_selected(const ProcessSelection& selection, SampledProgram& program) {
+  if (selection.is_all()) return true;
+  if (program.looked_at) return has_process(selection, program.facts);
+  ProcessFacts& facts = program.facts;
+  if (!facts.executable.empty() &&
+      !is_listed(selection.programs, std::string_view(file_name(facts.executable))))
+    return false;
+  if (selection.cgroups.empty() && selection.containers.empty()) return true;
+  SampledPrograms::read_groups(program);  // those that its parent had may have been others
+  return is_listed(selection.cgroups, facts.cgroup) &&
+         is_listed(selection.containers, facts.container);
+}
+
 }  // namespace vitrine::observe
