@@ -18,8 +18,8 @@ enum class Selected : std::uint8_t {
 Selected selected_by(const ProcessSelection& selection, SampledProgram& program,
                      const std::function<void(SampledProgram&)>& learn);
 
-/// Whether samples of a process may be asked for, before there is one of its program. By what costs next to nothing
-/// to know: one that is said to be may be refused once it is sampled.
+/// Whether a process may be selected, before there is a sample of its program. By what costs next to nothing to
+/// know: its first sample decides.
 bool may_be_selected(const ProcessSelection& selection, SampledProgram& program);
 
 }  // namespace vitrine::observe
