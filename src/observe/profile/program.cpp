@@ -305,8 +305,8 @@ void SampledPrograms::missed(ProgramHistory& its) {
 }
 
 void SampledPrograms::read_groups(SampledProgram& program) {
-  if (const auto dir = target::open_at(AT_FDCWD, fmt::format("/proc/{}", program.pid),
-                                       O_RDONLY | O_DIRECTORY))
+  if (const auto dir =
+          target::open_at(AT_FDCWD, fmt::format("/proc/{}", program.pid), O_RDONLY | O_DIRECTORY))
     observe::read_groups(program.facts, dir->get());
 }
 
