@@ -21,6 +21,7 @@
 #include "base/limits.hpp"
 #include "bpf/event.hpp"
 #include "bpf/kernel_log.hpp"
+#include "bpf/kernel_types.hpp"
 #include "bpf/record_ring.hpp"
 #include "bpf/sampler.hpp"
 #include "bpf/target_maps.hpp"
@@ -266,7 +267,8 @@ class LoadedProfiler final : public Profiler {
 
   /// Returns an errno.
   int load_program() {
-    program_ = vitrine_profiler::open();
+    const KernelTypes types;
+    program_ = types.open<vitrine_profiler>();
     if (program_ == nullptr) return errno;
     // One for each CPU, and one for cut(), which an interrupt must not have to wait for.
     const auto scratches = static_cast<__u32>(libbpf_num_possible_cpus()) + 1;
@@ -289,7 +291,7 @@ class LoadedProfiler final : public Profiler {
       bpf_map__set_max_entries(maps.free_blocks, blocks());
       bpf_map__set_max_entries(maps.pending, std::max(options_.pending_threads, 1U));
     }
-    return std::abs(vitrine_profiler::load(program_));
+    return types.load(program_);
   }
 
   void fill(vitrine_profile_config& config) const {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bpf/kernel_log.hpp"
+#include "bpf/kernel_types.hpp"
 
 namespace vitrine::bpf {
 
@@ -77,8 +78,10 @@ class LoadedSampler final : public Sampler {
 
   Result<void> load() {
     const KernelLog log;
-    program_ = vitrine_sampler::open_and_load();
-    if (program_ == nullptr) return tl::unexpected(log.error("load the sampler", errno));
+    const KernelTypes types;
+    program_ = types.open<vitrine_sampler>();
+    if (const int error = program_ != nullptr ? types.load(program_) : errno)
+      return tl::unexpected(log.error("load the sampler", error));
     ring_ = ring_buffer__new(bpf_map__fd(program_->maps.samples), hand_over, &handover_, nullptr);
     if (ring_ == nullptr) return tl::unexpected(log.error("map the sampler's buffer", errno));
     return {};

@@ -15,6 +15,7 @@
 #include "bpf/event.hpp"
 #include "bpf/is_enabled.hpp"
 #include "bpf/kernel_log.hpp"
+#include "bpf/kernel_types.hpp"
 #include "bpf/record_ring.hpp"
 #include "bpf/target_maps.hpp"
 #include "bpf/thread_iterator.hpp"
@@ -260,7 +261,8 @@ class LoadedTracer final : public Tracer {
   /// Returns an errno.
   int load_program() {
     checks_.emplace(options_.attaching == Attaching::uprobe_multi);
-    program_ = vitrine_tracer::open();
+    const KernelTypes types;
+    program_ = types.open<vitrine_tracer>();
     if (program_ == nullptr) return errno;
     const auto cpus = static_cast<__u32>(libbpf_num_possible_cpus());
     program_->rodata->adds_up = options_.reductions;
@@ -282,7 +284,7 @@ class LoadedTracer final : public Tracer {
       bpf_map__set_max_entries(maps.starts, options_.starts);
     }
     if (options_.slower) bpf_map__set_max_entries(maps.kept_starts, options_.kept_starts);
-    return std::abs(vitrine_tracer::load(program_));
+    return types.load(program_);
   }
 
   Result<void> check_program(std::uint32_t index, const vitrine_site_program& program) const {

@@ -1,0 +1,303 @@
+// The layout is the kernel's: Documentation/bpf/btf.rst and <linux/btf.h>. Here, as libbpf has no way to look for a
+// few types without parsing, checking and copying all 120,000.
+#include "bpf/kernel_types.hpp"
+
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <linux/btf.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <type_traits>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace vitrine::bpf {
+namespace {
+
+constexpr char all_types[] = "/sys/kernel/btf/vmlinux";
+constexpr std::size_t most_bytes = 256U << 20;
+constexpr unsigned deepest = 32;  ///< structs, arrays and modifiers within each other
+
+/// How many bytes of a type follow its btf_type. Nothing: a kind that is not known.
+std::optional<std::size_t> bytes_behind(std::uint32_t info) {
+  const std::size_t count = BTF_INFO_VLEN(info);
+  switch (BTF_INFO_KIND(info)) {
+    case BTF_KIND_INT:
+    case BTF_KIND_VAR:
+    case BTF_KIND_DECL_TAG:
+      return sizeof(std::uint32_t);
+    case BTF_KIND_ARRAY:
+      return sizeof(struct btf_array);
+    case BTF_KIND_STRUCT:
+    case BTF_KIND_UNION:
+      return count * sizeof(btf_member);
+    case BTF_KIND_ENUM:
+      return count * sizeof(struct btf_enum);
+    case BTF_KIND_ENUM64:
+      return count * sizeof(struct btf_enum64);
+    case BTF_KIND_FUNC_PROTO:
+      return count * sizeof(btf_param);
+    case BTF_KIND_DATASEC:
+      return count * sizeof(btf_var_secinfo);
+    case BTF_KIND_PTR:
+    case BTF_KIND_FWD:
+    case BTF_KIND_TYPEDEF:
+    case BTF_KIND_VOLATILE:
+    case BTF_KIND_CONST:
+    case BTF_KIND_RESTRICT:
+    case BTF_KIND_FUNC:
+    case BTF_KIND_FLOAT:
+    case BTF_KIND_TYPE_TAG:
+      return 0;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// BTF as it is in memory: a header, types one after the other, and strings.
+class AllTypes {
+ public:
+  static Result<AllTypes> read(std::span<const std::byte> btf) {
+    btf_header header{};
+    if (btf.size() < sizeof header) return malformed();
+    std::memcpy(&header, btf.data(), sizeof header);
+    if (header.magic != BTF_MAGIC || header.hdr_len > btf.size()) return malformed();
+    const auto sections = btf.subspan(header.hdr_len);
+    if (!has(sections, header.type_off, header.type_len) ||
+        !has(sections, header.str_off, header.str_len))
+      return malformed();
+    AllTypes types;
+    types.types_ = sections.subspan(header.type_off, header.type_len);
+    types.strings_ = sections.subspan(header.str_off, header.str_len);
+    if (types.strings_.empty() || types.strings_.back() != std::byte{0}) return malformed();
+    TRY(types.find_places());
+    return types;
+  }
+
+  static tl::unexpected<Error> malformed() {
+    return fail(ErrorCode::malformed, "the kernel's type information is invalid");
+  }
+
+  /// Of types 1 to count().
+  [[nodiscard]] std::uint32_t count() const {
+    return static_cast<std::uint32_t>(places_.size() - 1);
+  }
+  [[nodiscard]] bool has(std::uint32_t id) const { return id != 0 && id < places_.size(); }
+
+  [[nodiscard]] btf_type at(std::uint32_t id) const { return at_place<btf_type>(places_[id]); }
+
+  /// What is behind a type, of which it has that many.
+  template <class T>
+  [[nodiscard]] T behind(std::uint32_t id, std::size_t index = 0) const {
+    return at_place<T>(places_[id] + sizeof(btf_type) + index * sizeof(T));
+  }
+
+  [[nodiscard]] std::string_view name(std::uint32_t offset) const {
+    if (offset >= strings_.size()) return {};
+    return reinterpret_cast<const char*>(strings_.data() + offset);  // the last string ends, too
+  }
+
+ private:
+  static bool has(std::span<const std::byte> bytes, std::uint64_t offset, std::uint64_t length) {
+    return offset + length <= bytes.size();
+  }
+
+  template <class T>
+  [[nodiscard]] T at_place(std::size_t place) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value{};
+    std::memcpy(&value, types_.data() + place, sizeof value);
+    return value;
+  }
+
+  Result<void> find_places() {
+    places_.reserve(types_.size() / 24);
+    places_.push_back(0);  // type 0 is void
+    std::size_t place = 0;
+    while (place < types_.size()) {
+      if (types_.size() - place < sizeof(btf_type)) return malformed();
+      const auto behind = bytes_behind(at_place<btf_type>(place).info);
+      if (!behind || types_.size() - place - sizeof(btf_type) < *behind) return malformed();
+      places_.push_back(static_cast<std::uint32_t>(place));
+      place += sizeof(btf_type) + *behind;
+    }
+    return {};
+  }
+
+  std::span<const std::byte> types_, strings_;
+  std::vector<std::uint32_t> places_;
+};
+
+using IsWanted = std::function<bool(std::string_view)>;
+
+class Selection {
+ public:
+  Selection(const AllTypes& all, const IsWanted& is_wanted) : all_(all), is_wanted_(is_wanted) {}
+
+  Result<void> take_structs() {
+    for (std::uint32_t id = 1; id <= all_.count(); ++id) {
+      const btf_type type = all_.at(id);
+      const auto kind = BTF_INFO_KIND(type.info);
+      if ((kind == BTF_KIND_STRUCT || kind == BTF_KIND_UNION) && type.name_off != 0 &&
+          is_wanted_(all_.name(type.name_off)))
+        TRY(take(id, 0));
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::string encoded() const {
+    btf_header header{};
+    header.magic = BTF_MAGIC;
+    header.version = BTF_VERSION;
+    header.hdr_len = sizeof header;
+    header.type_len = static_cast<std::uint32_t>(types_.size());
+    header.str_off = header.type_len;
+    header.str_len = static_cast<std::uint32_t>(strings_.size());
+    return std::string(reinterpret_cast<const char*>(&header), sizeof header) + types_ + strings_;
+  }
+
+ private:
+  /// Returns the number that a type has here, without typedefs and qualifiers.
+  Result<std::uint32_t> take(std::uint32_t id, unsigned depth) {
+    if (depth > deepest || (id != 0 && !all_.has(id))) return AllTypes::malformed();
+    if (id == 0) return 0;
+    if (const auto known = numbers_.find(id); known != numbers_.end()) return known->second;
+    numbers_[id] = 0;  // void, should it be within itself
+    btf_type type = all_.at(id);
+    std::string behind;
+    switch (BTF_INFO_KIND(type.info)) {
+      case BTF_KIND_TYPEDEF:
+      case BTF_KIND_VOLATILE:
+      case BTF_KIND_CONST:
+      case BTF_KIND_RESTRICT:
+      case BTF_KIND_TYPE_TAG:
+        return numbers_[id] = TRY(take(type.type, depth + 1));
+      case BTF_KIND_INT:
+        append(behind, all_.behind<std::uint32_t>(id));
+        break;
+      case BTF_KIND_FLOAT:
+        break;
+      case BTF_KIND_PTR:
+        type.type = 0;
+        break;
+      case BTF_KIND_ENUM:
+      case BTF_KIND_ENUM64:
+        type.info &= ~0xffffU;
+        break;  // its values are not wanted
+      case BTF_KIND_ARRAY: {
+        auto array = all_.behind<struct btf_array>(id);
+        array.type = TRY(take(array.type, depth + 1));
+        array.index_type = TRY(take(array.index_type, depth + 1));
+        append(behind, array);
+        break;
+      }
+      case BTF_KIND_STRUCT:
+      case BTF_KIND_UNION:
+        if (type.name_off != 0 && !is_wanted_(all_.name(type.name_off))) {
+          type.info &= ~0xffffU;
+          break;
+        }
+        for (std::uint32_t i = 0; i < BTF_INFO_VLEN(type.info); ++i) {
+          auto member = all_.behind<btf_member>(id, i);
+          member.type = TRY(take(member.type, depth + 1));
+          member.name_off = string_of(member.name_off);
+          append(behind, member);
+        }
+        break;
+      default:
+        return 0;  // void
+    }
+    type.name_off = string_of(type.name_off);
+    append(types_, type);
+    types_ += behind;
+    return numbers_[id] = ++count_;
+  }
+
+  std::uint32_t string_of(std::uint32_t offset) {
+    if (offset == 0) return 0;
+    const auto [entry, is_new] = string_offsets_.try_emplace(offset, strings_.size());
+    if (is_new) strings_.append(all_.name(offset)).push_back('\0');
+    return entry->second;
+  }
+
+  template <class T>
+  static void append(std::string& into, const T& value) {
+    into.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+
+  const AllTypes& all_;
+  const IsWanted& is_wanted_;
+  std::unordered_map<std::uint32_t, std::uint32_t> numbers_, string_offsets_;
+  std::uint32_t count_ = 0;
+  std::string types_, strings_ = std::string(1, '\0');
+};
+
+/// The kernel's; empty: there are none. Linux maps them from 6.16 on.
+std::span<const std::byte> map_types() {
+  const FileDescriptor file(::open(all_types, O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || status.st_size <= 0 ||
+      static_cast<std::size_t>(status.st_size) > most_bytes)
+    return {};
+  const auto bytes = static_cast<std::size_t>(status.st_size);
+  void* mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (mapped != MAP_FAILED) return {static_cast<const std::byte*>(mapped), bytes};
+  mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (mapped == MAP_FAILED) return {};
+  std::size_t have = 0;
+  while (have < bytes) {
+    const ssize_t got = ::read(file.get(), static_cast<char*>(mapped) + have, bytes - have);
+    if (got <= 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  if (have == bytes) return {static_cast<const std::byte*>(mapped), bytes};
+  ::munmap(mapped, bytes);
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> select_types(std::span<const std::byte> btf, const IsWanted& is_wanted) {
+  const AllTypes all = TRY(AllTypes::read(btf));
+  Selection selection(all, is_wanted);
+  TRY(selection.take_structs());
+  return selection.encoded();
+}
+
+KernelTypes::KernelTypes() : all_(map_types()) {
+  if (all_.empty()) return;
+  file_ = FileDescriptor(::memfd_create("vitrine-types", MFD_CLOEXEC));
+  std::string path = "/proc/self/fd/" + std::to_string(file_.get());
+  if (file_ && ::access(path.c_str(), R_OK) == 0) path_ = std::move(path);
+}
+
+KernelTypes::~KernelTypes() {
+  if (!all_.empty()) ::munmap(const_cast<std::byte*>(all_.data()), all_.size());
+}
+
+int KernelTypes::write(const bpf_object* object) const {
+  if (path_.empty()) return 0;
+  const btf* named = bpf_object__btf(object);
+  std::unordered_set<std::string_view> names;
+  for (__u32 id = 1; named != nullptr && id < btf__type_cnt(named); ++id) {
+    const btf_type* type = btf__type_by_id(named, id);
+    if (BTF_INFO_KIND(type->info) == BTF_KIND_STRUCT && type->name_off != 0)
+      names.insert(btf__name_by_offset(named, type->name_off));
+  }
+  const auto types =
+      select_types(all_, [&](std::string_view name) { return names.contains(name); });
+  if (!types) return EINVAL;
+  const ssize_t written = ::write(file_.get(), types->data(), types->size());
+  return written == static_cast<ssize_t>(types->size()) ? 0 : EIO;
+}
+
+}  // namespace vitrine::bpf

@@ -1,0 +1,64 @@
+// The part of the kernel's types that a BPF object is relocated by.
+#pragma once
+
+#include <bpf/libbpf.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/file_descriptor.hpp"
+#include "base/result.hpp"
+
+namespace vitrine::bpf {
+
+/// The structs of these names, and of those whose name is not wanted, their sizes: as type information
+/// (BTF) of its own. What a pointer points to is left out, as no relocation follows one. Errors: malformed.
+Result<std::string> select_types(std::span<const std::byte> btf,
+                                 const std::function<bool(std::string_view name)>& is_wanted);
+
+/// libbpf reads all types of the kernel for a relocation, and looks at the name of each for every struct that is
+/// relocated: 15 ms of a CPU. This reads them once, for what the object needs, in one.
+///
+///   const KernelTypes types;
+///   vitrine_tracer* program = types.open<vitrine_tracer>();
+///   ... choose what is loaded ...
+///   types.load(program);
+///
+/// A program that is attached by a type of the kernel (tp_btf, iter) has libbpf read them all the same.
+class KernelTypes {
+ public:
+  KernelTypes();
+  KernelTypes(const KernelTypes&) = delete;
+  KernelTypes& operator=(const KernelTypes&) = delete;
+  ~KernelTypes();
+
+  /// Null: errno has the reason.
+  template <class Skeleton>
+  [[nodiscard]] Skeleton* open() const {
+    bpf_object_open_opts options{};
+    options.sz = sizeof options;
+    if (!path_.empty()) options.btf_custom_path = path_.c_str();
+    return Skeleton::open(&options);
+  }
+
+  /// Of what open() has opened. Returns an errno.
+  template <class Skeleton>
+  [[nodiscard]] int load(Skeleton* program) const {
+    if (const int error = write(program->obj)) return error;
+    return std::abs(Skeleton::load(program));
+  }
+
+ private:
+  /// The types that this object names. Returns an errno.
+  int write(const bpf_object* object) const;
+
+  std::span<const std::byte> all_;
+  FileDescriptor file_;
+  std::string path_;  // empty: libbpf is to find the types
+};
+
+}  // namespace vitrine::bpf

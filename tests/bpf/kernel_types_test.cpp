@@ -1,0 +1,116 @@
+// The part of the kernel's types that programs are relocated by has each member where libbpf finds it among all
+// types; and bytes that are no type information are refused.
+#include "bpf/kernel_types.hpp"
+
+#include <bpf/btf.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace vitrine::bpf {
+namespace {
+
+struct Freed {
+  void operator()(btf* types) const { btf__free(types); }
+};
+using Types = std::unique_ptr<btf, Freed>;
+
+std::string types_of_kernel() {
+  std::ifstream file("/sys/kernel/btf/vmlinux", std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+const auto is_wanted = [](std::string_view name) {
+  return name == "task_struct" || name == "mm_struct" || name == "upid" || name == "pid" ||
+         name == "thread_struct";
+};
+
+std::string selected() {
+  const auto types = select_types(bytes_of(types_of_kernel()), is_wanted);
+  EXPECT_TRUE(types.has_value()) << types.error().message;
+  return types.value_or(std::string());
+}
+
+Types parse(const std::string& types) {
+  return Types(btf__new(types.data(), static_cast<__u32>(types.size())));
+}
+
+/// Members by name, also those of structs without a name: where they are, in bits, and their sizes.
+void add_members(const btf* types, int id, std::uint32_t from,
+                 std::map<std::string, std::pair<std::uint32_t, std::int64_t>>& into) {
+  const btf_type* type = btf__type_by_id(types, static_cast<__u32>(id));
+  const btf_member* members = btf_members(type);
+  for (__u16 i = 0; i < btf_vlen(type); ++i) {
+    const std::uint32_t at = from + btf_member_bit_offset(type, i);
+    const std::string name = btf__name_by_offset(types, members[i].name_off);
+    if (!name.empty())
+      into[name] = {at, btf__resolve_size(types, members[i].type)};
+    else
+      add_members(types, btf__resolve_type(types, members[i].type), at, into);
+  }
+}
+
+auto members_of(const btf* types, const char* name) {
+  std::map<std::string, std::pair<std::uint32_t, std::int64_t>> members;
+  const int id = btf__find_by_name_kind(types, name, BTF_KIND_STRUCT);
+  if (id > 0) add_members(types, id, 0, members);
+  return members;
+}
+
+TEST(KernelTypes, AreWhereLibbpfFindsThem) {
+  const std::string some = selected();
+  EXPECT_LT(some.size(), 128U * 1024);
+  const Types few = parse(some);
+  const Types all(btf__load_vmlinux_btf());
+  ASSERT_TRUE(few && all);
+  for (const char* name : {"task_struct", "mm_struct", "upid", "pid", "thread_struct"}) {
+    const auto members = members_of(few.get(), name);
+    EXPECT_FALSE(members.empty()) << name;
+    EXPECT_EQ(members, members_of(all.get(), name)) << name;
+  }
+  EXPECT_TRUE(members_of(few.get(), "task_struct").contains("start_boottime"));
+  EXPECT_TRUE(members_of(few.get(), "mm_struct").contains("start_code"));
+}
+
+TEST(KernelTypes, AreNotOfStructsThatNobodyNames) {
+  const Types few = parse(selected());
+  ASSERT_TRUE(few);
+  EXPECT_TRUE(members_of(few.get(), "sched_entity").empty());
+  const int id = btf__find_by_name_kind(few.get(), "sched_entity", BTF_KIND_STRUCT);
+  const Types all(btf__load_vmlinux_btf());
+  const int there = btf__find_by_name_kind(all.get(), "sched_entity", BTF_KIND_STRUCT);
+  ASSERT_TRUE(id > 0 && there > 0);
+  EXPECT_EQ(btf__resolve_size(few.get(), static_cast<__u32>(id)),
+            btf__resolve_size(all.get(), static_cast<__u32>(there)));
+}
+
+TEST(KernelTypes, ThatEndTooEarlyAreRefused) {
+  const std::string some = selected();
+  ASSERT_FALSE(some.empty());
+  for (std::size_t length = 0; length < some.size(); length += length < 256 ? 1 : 97)
+    EXPECT_FALSE(select_types(bytes_of(some.substr(0, length)), is_wanted)) << length;
+}
+
+TEST(KernelTypes, OfAnyBytesEndInTypesOrInAnError) {
+  const std::string some = selected();
+  ASSERT_FALSE(some.empty());
+  for (std::size_t at = 0; at < some.size(); at += 7) {
+    for (const char other : {'\0', '\x7f', '\xff'}) {
+      std::string changed = some;
+      changed[at] = other;
+      (void)select_types(bytes_of(changed), is_wanted);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vitrine::bpf
