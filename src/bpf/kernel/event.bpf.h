@@ -106,7 +106,7 @@ static __always_inline __u64 append_content(struct label_room* room, __u64 execu
 
 /// Returns 0 when there is no room.
 VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_target* target,
-                              __u64 execution, __u32 index) {
+                              __u32 index) {
   if (!room || !target) return 0;
   const struct vitrine_definition* definition =
       &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
@@ -119,7 +119,7 @@ VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_targ
   room->fresh_at = room->kept_at = out->used;
   __u64 id = 0;
   if (place->state == VITRINE_SLOT_READ)
-    id = append_content(room, execution, definition->shape, target);
+    id = append_content(room, room->execution, definition->shape, target);
   if (id && out->used != room->kept_at) {
     room->new_set[bounded(room->new_sets, VITRINE_DEFINITIONS)] = id;
     room->new_sets++;
@@ -140,7 +140,6 @@ VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_targ
 struct definition_pass {
   struct label_room* room;
   const struct vitrine_target* target;
-  __u64 execution;
   __u32 arrays;
   __u32 done;
 };
@@ -153,7 +152,7 @@ static __always_inline int is_of_pass(const struct definition_pass* pass, __u32 
 static long append_set_of_pass(__u32 index, void* context) {
   struct definition_pass* pass = context;
   if (!is_of_pass(pass, index)) return 0;
-  if (!append_set(pass->room, pass->target, pass->execution, index)) return 1;
+  if (!append_set(pass->room, pass->target, index)) return 1;
   pass->done++;
   return 0;
 }
@@ -161,10 +160,10 @@ static long append_set_of_pass(__u32 index, void* context) {
 /// Appends a vitrine_fire_set for each definition of the process. Returns how many had room.
 static __always_inline __u32 append_sets(struct label_room* room,
                                          const struct vitrine_target* target, __u64 execution) {
+  room->execution = execution;
   room->own.id = 0;
   room->before.address = 0;
-  struct definition_pass pass = {
-      .room = room, .target = target, .execution = execution, .arrays = 1};
+  struct definition_pass pass = {.room = room, .target = target, .arrays = 1};
   bpf_loop(target->definition_count, append_set_of_pass, &pass, 0);
   pass.arrays = 0;
   bpf_loop(target->definition_count, append_set_of_pass, &pass, 0);

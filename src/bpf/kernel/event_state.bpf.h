@@ -15,10 +15,6 @@
 struct vitrine_event_config config;
 __u32 reader_waits;
 
-/// A function that the verifier looks at once, by itself, whatever calls it: what it is given may be
-/// null, for all it knows.
-#define VERIFIED_ALONE __attribute__((noinline))
-
 /// The block of vitrine's writer's set in force. Its thread record is in it too, and as immutable: it
 /// needs no look.
 struct own_block {
@@ -38,6 +34,7 @@ struct last_set {
 /// Where the labels of one event are gathered, and with them its record. Part of a program's scratch.
 struct label_room {
   __u64 thread_pointer;
+  __u64 execution;
   __u32 new_sets; /* of new_set */
   __u32 whole;    /* sets are not left out, though records have carried them */
   __u64 new_set[VITRINE_DEFINITIONS];
@@ -116,9 +113,8 @@ static __always_inline void count(__u32 counter, __u64 more) {
 // reads it as memory of the kernel (BPF_CORE_READ).
 
 struct process {
-  const struct vitrine_target* target; /* null: not known */
-  __u64 born;                          /* CLOCK_BOOTTIME */
-  __u64 start_code;                    /* 0: no memory, or the kernel is loading its program */
+  __u64 born;       /* CLOCK_BOOTTIME */
+  __u64 start_code; /* 0: no memory, or the kernel is loading its program */
   __u64 start_stack;
   __u64 image;     /* vitrine_image_of; 0: as start_code */
   __u64 execution; /* of this process, with this program, and of no other */
@@ -126,6 +122,9 @@ struct process {
   __u32 exec_id;  /* raised by each exec; its threads have the same */
   __u32 flags;    /* enum vitrine_fire_flag */
   __u32 selected; /* it or its ancestor was configured, whatever they have executed since */
+  __u32
+      given_tgid; /* of what is known of it: its own or its ancestor's; 0: nothing, or what is assumed */
+  __u32 assumed; /* what is known is assumed, of others that run the same file */
 };
 
 static __always_inline __u64 image_of(const struct task_struct* task) {
@@ -147,8 +146,8 @@ static __always_inline void set_image(struct process* process, const struct task
 
 /// What was given of the process of a task; null: nothing. One that was born later is another,
 /// which got the number of that one.
-static __always_inline const struct vitrine_target* given_target(const __u32* tgid, __u64 born) {
-  const struct vitrine_target* target = bpf_map_lookup_elem(&targets, tgid);
+static __always_inline const struct vitrine_target* given_target(__u32 tgid, __u64 born) {
+  const struct vitrine_target* target = bpf_map_lookup_elem(&targets, &tgid);
   return target && born <= target->given_ns ? target : 0;
 }
 
@@ -159,19 +158,20 @@ static __always_inline int is_of(const struct vitrine_target* target, __u64 imag
 /// Of a process that was forked from a known one, what was known then is that one's: its variables
 /// are where its parent's were.
 static __always_inline void inherit(struct process* process, const struct task_struct* task) {
-  int same_image = 1;
+  __u64 differs =
+      0; /* without a branch: the verifier goes through all that follows for each side of one */
   for (int i = 0; i < ANCESTORS; ++i) {
     const __u64 born = BPF_CORE_READ(task, group_leader, start_boottime);
     task = BPF_CORE_READ(task, real_parent);
     if (!task) return;
     const __u32 tgid = BPF_CORE_READ(task, tgid);
     const struct vitrine_target* target =
-        given_target(&tgid, BPF_CORE_READ(task, group_leader, start_boottime));
-    if (image_of(task) != process->image) same_image = 0;
+        given_target(tgid, BPF_CORE_READ(task, group_leader, start_boottime));
+    differs |= image_of(task) ^ process->image;
     if (!target) continue;
     process->selected = !target->is_bystander;
-    if (same_image && is_of(target, process->image)) {
-      process->target = target;
+    if (!differs && is_of(target, process->image)) {
+      process->given_tgid = tgid;
       // Libraries that its parent has loaded since are not the child's.
       process->flags = target->given_ns <= born ? VITRINE_FIRE_INHERITED : VITRINE_FIRE_ASSUMED;
     }
@@ -191,15 +191,16 @@ static __always_inline struct vitrine_executable executable_of(const struct task
 static __always_inline void assume(struct process* process, const struct task_struct* task) {
   if (!process->image) return;
   const struct vitrine_executable executable = executable_of(task);
-  process->target = bpf_map_lookup_elem(&assumed, &executable);
-  if (process->target) process->flags = VITRINE_FIRE_ASSUMED;
+  if (!bpf_map_lookup_elem(&assumed, &executable)) return;
+  process->assumed = 1;
+  process->flags = VITRINE_FIRE_ASSUMED;
 }
 
 /// Which process it is, and what it executes. `task`: the current one.
 static __always_inline void identify(struct process* process, const struct task_struct* task) {
   process->tgid = task->tgid;
   process->flags = 0;
-  process->target = 0;
+  process->given_tgid = process->assumed = 0;
   process->selected = 0;
   process->born = task->group_leader->start_boottime;
   set_image(process, task);
@@ -209,21 +210,39 @@ static __always_inline void identify(struct process* process, const struct task_
 
 /// Of a process that is identified: what is known of it.
 static __always_inline void find_target(struct process* process, const struct task_struct* task) {
-  const struct vitrine_target* target = given_target(&process->tgid, process->born);
+  const struct vitrine_target* target = given_target(process->tgid, process->born);
   if (target) process->selected = !target->is_bystander;
   if (target && is_of(target, process->image)) {
-    process->target = target;
+    process->given_tgid = process->tgid;
     return;
   }
   process->flags = VITRINE_FIRE_UNKNOWN;
   if (!target) inherit(process, task);
-  if (!process->target) assume(process, task);
+  if (!process->given_tgid) assume(process, task);
 }
 
-/// `task`: the current one.
-static __always_inline void find_process(struct process* process, const struct task_struct* task) {
+/// What is known of the process of a task, by find_target(); null: nothing. It is looked up once more: a pointer that
+/// is kept would have the verifier go through all that follows for each table that it may be of. A function: what it
+/// has on its stack is not there while labels are read.
+static __noinline const struct vitrine_target* target_of(const struct process* process,
+                                                         const struct task_struct* task) {
+  const __u32 tgid = process->given_tgid;
+  if (tgid) {
+    const struct vitrine_target* target = bpf_map_lookup_elem(&targets, &tgid);
+    return target && is_of(target, process->image) ? target : 0;
+  }
+  if (!process->assumed) return 0;
+  const struct vitrine_executable executable = executable_of(task);
+  return bpf_map_lookup_elem(&assumed, &executable);
+}
+
+/// Of the current task. What it finds are numbers in memory, so the verifier goes through what follows once.
+VERIFIED_ALONE int find_process(struct process* process) {
+  if (!process) return 0;
+  const struct task_struct* task = bpf_get_current_task_btf();
   identify(process, task);
   find_target(process, task);
+  return process->selected;
 }
 
 /// Whether the reader does not know yet that this process is unknown.

@@ -71,7 +71,8 @@ static __always_inline void clear_padding(struct label_buffer* out, __u64 offset
 
 /// Appends `wanted` bytes of the target (at most LABEL_CHUNK_BYTES) as one chunk. Returns the
 /// offset of its first byte in the buffer; 0 when they are not there.
-static __always_inline __u64 append_chunk(struct label_buffer* out, __u64 address, __u64 wanted) {
+VERIFIED_ALONE __u64 append_chunk(struct label_buffer* out, __u64 address, __u64 wanted) {
+  if (!out) return 0;
   const __u64 at = out->used;
   if (at + sizeof(struct vitrine_chunk) + wanted > LABEL_BUFFER_BYTES ||
       wanted > LABEL_CHUNK_BYTES) {

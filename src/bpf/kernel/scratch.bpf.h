@@ -17,18 +17,24 @@ struct {
 
 #define NO_SCRATCH (~0U)
 
+/// `into`: where to write the index of the scratch, which is the caller's then.
+static long try_to_claim(__u32 tried, void* into) {
+  __u32* claimed = into;
+  // Beyond its own, those of the next CPUs; there may be one for all.
+  const __u32 first = bpf_get_smp_processor_id() * SCRATCHES_PER_CPU;
+  __u32 index = (first + tried) % scratch_count;
+  struct scratch* scratch = bpf_map_lookup_elem(&scratches, &index);
+  if (!scratch || __sync_val_compare_and_swap(&scratch->claimed, 0, 1) != 0) return 0;
+  scratch->index = index;
+  *claimed = index;
+  return 1;
+}
+
 /// Of a scratch that is the caller's now. NO_SCRATCH: all that this CPU may use are taken.
 VERIFIED_ALONE __u32 claim_index(void) {
-  const __u32 first = bpf_get_smp_processor_id() * SCRATCHES_PER_CPU;
-  for (__u32 i = 0; i < SCRATCH_TRIES; ++i) {
-    // Beyond its own, those of the next CPUs; there may be one for all.
-    __u32 index = (first + i) % scratch_count;
-    struct scratch* scratch = bpf_map_lookup_elem(&scratches, &index);
-    if (!scratch || __sync_val_compare_and_swap(&scratch->claimed, 0, 1) != 0) continue;
-    scratch->index = index;
-    return index;
-  }
-  return NO_SCRATCH;
+  __u32 index = NO_SCRATCH;
+  bpf_loop(SCRATCH_TRIES, try_to_claim, &index, 0);
+  return index;
 }
 
 /// Null when all that this CPU may use are taken.

@@ -3,6 +3,10 @@
 // and libbpf's helpers.
 #pragma once
 
+/// A function that the verifier looks at once, by itself, whatever calls it: what it is given may be
+/// null, for all it knows.
+#define VERIFIED_ALONE __attribute__((noinline))
+
 /// x86-64 FS base, aarch64 TPIDR_EL0, as of when the thread was last switched out: a C library
 /// never changes it after a thread's start.
 static __always_inline __u64 thread_pointer_of(const struct task_struct* task) {

@@ -38,7 +38,7 @@ int tick(const __u64* ctx) {
   struct taking taking = {.ctx = ctx, .kind = VITRINE_SAMPLE_ON_CPU};
   taking.now = bpf_ktime_get_ns();
   taking.task = bpf_get_current_task_btf();
-  if (is_over(taking.now) || !is_wanted(&taking)) return 0;
+  if (is_over(taking.now) || !is_current_wanted(&taking.process, taking.kind)) return 0;
   taking.in_kernel = is_user_mode(ctx) ^ 1;
   count(VITRINE_PROFILE_SAMPLES, 1);
   struct scratch* s = claim_scratch();
@@ -59,7 +59,7 @@ int tick(const __u64* ctx) {
 static __always_inline void leave(const __u64* ctx, __u64 now, int could_run) {
   struct taking taking = {.ctx = ctx, .kind = VITRINE_SAMPLE_OFF_CPU, .now = now, .in_kernel = 1};
   taking.task = bpf_get_current_task_btf();
-  if (is_exiting(taking.task->flags) || !is_wanted(&taking)) return;
+  if (is_exiting(taking.task->flags) || !is_current_wanted(&taking.process, taking.kind)) return;
   if (could_run) taking.flags = VITRINE_SAMPLE_PREEMPTED;
   struct scratch* s = claim_scratch();
   if (s && !frames_of_tracing) frames_of_tracing = count_frames_of_tracing(s, ctx);
@@ -95,7 +95,7 @@ int switched(const __u64* ctx) {
 static __always_inline void keep_waker(const __u64* ctx, __u32 woken_tid, __u64 now) {
   struct taking taking = {.ctx = ctx, .kind = VITRINE_SAMPLE_WAKER, .now = now, .in_kernel = 1};
   taking.task = bpf_get_current_task_btf();
-  if (taking.task->pid) find_process(&taking.process, taking.task);
+  if (taking.task->pid) find_process(&taking.process);
   struct scratch* s = claim_scratch();
   if (!s) return;
   const __u64 bytes = take_sample(s, &taking);
@@ -108,8 +108,8 @@ static __always_inline void keep_waker(const __u64* ctx, __u32 woken_tid, __u64 
 
 /// A function: what it has on its stack is not there while the waker's sample is taken.
 static __noinline int is_woken_wanted(const __u64* ctx) {
-  struct taking woken = {.task = (struct task_struct*)ctx[0], .kind = VITRINE_SAMPLE_WAKER};
-  return is_wanted(&woken);
+  struct process process = {};
+  return is_wanted(&process, (struct task_struct*)ctx[0], VITRINE_SAMPLE_WAKER);
 }
 
 /// Of sched_waking: the thread that is woken. It is asleep, or on its way there: its sample may be kept a little
@@ -128,11 +128,11 @@ int woken(const __u64* ctx) {
 
 /// Of vm_unmapped_area: the free address that is about to be mapped, and for what. Where a region was
 /// known, its code is gone.
-SEC("tp_btf/vm_unmapped_area")
+SEC("raw_tp/vm_unmapped_area")
 int reused(const __u64* ctx) {
   const __u64 start = ctx[0];
   const struct vm_unmapped_area_info* info = (const struct vm_unmapped_area_info*)ctx[1];
-  const __u64 length = info->length;
+  const __u64 length = BPF_CORE_READ(info, length);
   if (start >> 63) return 0;  // an error
   const __u32 tgid = bpf_get_current_pid_tgid() >> 32;
   if (!has_code_within(tgid, start, start + length)) return 0;

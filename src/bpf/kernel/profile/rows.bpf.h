@@ -46,11 +46,13 @@ static long hash_word_of_sample(__u32 index, void* context) {
   return 0;
 }
 
-static __always_inline void hash_of_sample(struct scratch* s, __u64 at, __u64 words) {
+VERIFIED_ALONE int hash_of_sample(struct scratch* s, __u64 at, __u64 words) {
+  if (!s) return 0;
   s->row.at = at;
   bpf_loop(words / 4, hash_four_of_sample, &s, 0);
   s->row.at = at + (words & ~3ULL) * 8;
   bpf_loop(words & 3, hash_word_of_sample, &s, 0);
+  return 1;
 }
 
 #include "bpf/kernel/profile/label_content.bpf.h"

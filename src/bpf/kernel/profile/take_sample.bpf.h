@@ -81,6 +81,11 @@ static __always_inline void* sample_at(struct label_buffer* out, __u64 offset) {
   bpf_get_stack((void*)(taking)->ctx, into, bytes, (taking)->kernel_skips & 0xff)
 #endif
 
+/// The address of its task as a number, which a function that is verified alone can be given.
+#ifndef TASK_ADDRESS
+#define TASK_ADDRESS(taking) bpf_get_current_task()
+#endif
+
 struct taking {
   const __u64* ctx;
   struct task_struct* task;
@@ -110,8 +115,8 @@ static __always_inline int is_over(__u64 now) {
 static __always_inline int is_refused(const struct process* process) {
   const __u32 selection = *(volatile __u32*)&profile_config.selection;
   if (!selection) return 0;
-  const struct vitrine_refused_process* refused =
-      bpf_map_lookup_elem(&refused_processes, &process->tgid);
+  const __u32 tgid = process->tgid;
+  const struct vitrine_refused_process* refused = bpf_map_lookup_elem(&refused_processes, &tgid);
   const struct vitrine_refused_process now = {.start_ns = process->born,
                                               .image = process->image,
                                               .exec_id = process->exec_id,
@@ -121,24 +126,29 @@ static __always_inline int is_refused(const struct process* process) {
 
 /// Whether samples of this thread are asked for; fills in its process. Those of a process that is refused are
 /// counted.
-static __always_inline int is_wanted(struct taking* taking) {
-  const struct task_struct* task = taking->task;
+static __always_inline int is_wanted(struct process* process, const struct task_struct* task,
+                                     __u32 kind) {
   const __u32 tgid = task->tgid;
   if (task->pid == 0) return 0;
   const int only_given = !profile_config.every_process && !profile_config.follow;
   if (only_given) {
-    const struct vitrine_target* given = given_target(&tgid, task->group_leader->start_boottime);
+    const struct vitrine_target* given = given_target(tgid, task->group_leader->start_boottime);
     if (!given || given->is_bystander) return 0;
   }
-  identify(&taking->process, taking->task);
-  if (is_refused(&taking->process)) {
-    const int is_sample = taking->kind != VITRINE_SAMPLE_WAKER;
+  identify(process, task);
+  if (is_refused(process)) {
+    const int is_sample = kind != VITRINE_SAMPLE_WAKER;
     count(VITRINE_PROFILE_SAMPLES, is_sample);
     count(VITRINE_PROFILE_UNWANTED, is_sample);
     return 0;
   }
-  find_target(&taking->process, taking->task);
-  return profile_config.every_process || taking->process.selected;
+  find_target(process, task);
+  return profile_config.every_process || process->selected;
+}
+
+/// Of the current task. What it finds are numbers in memory, so the verifier goes through what follows once.
+VERIFIED_ALONE int is_current_wanted(struct process* process, __u32 kind) {
+  return process ? is_wanted(process, bpf_get_current_task_btf(), kind) : 0;
 }
 
 static __always_inline __u64 append_kernel_stack(struct label_buffer* out, __u64 at,
@@ -208,10 +218,11 @@ VERIFIED_ALONE __u64 copy_stack(struct scratch* s, __u64 at, __u64 from, __u64 e
 /// Goes from the thread's g over its m to the stack that it has left for the one that it is on, into
 /// s->left. What is read may be anything: a stack counts only within the bounds that its g has of it.
 /// Returns whether there is one. A function: what it has on its stack is not there while labels are read.
-static __noinline int find_left_stack(struct scratch* s, const struct task_struct* task) {
+VERIFIED_ALONE int find_left_stack(struct scratch* s, __u64 task) {
+  if (!s) return 0;
   s->left.start = 0;
   if (!profile_config.go_files) return 0;
-  const struct vitrine_executable executable = executable_of(task);
+  const struct vitrine_executable executable = executable_of((const struct task_struct*)task);
   const struct vitrine_go_file* file = bpf_map_lookup_elem(&go_files, &executable);
   __u64 g = 0, m = 0, own = 0, other = 0, pointer = 0, bounds[2];
   if (!file || READ_USER(&g, 8, s->room.thread_pointer + (__s64)file->g_of_thread) ||
@@ -241,7 +252,7 @@ static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at,
   if (!registers) return at;
   __u64 most = profile_config.stack_bytes;
   if (most > VITRINE_STACK_COPY) most = VITRINE_STACK_COPY;
-  const int has_left = find_left_stack(s, taking->task);
+  const int has_left = find_left_stack(s, TASK_ADDRESS(taking));
   __u64 left_most = has_left ? s->left.end - s->left.start : 0;
   if (left_most > most) left_most = most;
   // Of both together there is not more than of one: the other stack has half of that at most.
@@ -297,6 +308,17 @@ static __always_inline int append_frames(struct scratch* s, __u64 registers_at, 
 #endif
 }
 
+/// The label sets of the process's thread. Returns how many had room.
+VERIFIED_ALONE __u32 append_sets_of(struct scratch* s, const struct process* process, __u64 task) {
+  const struct vitrine_target* target =
+      process ? target_of(process, (const struct task_struct*)task) : 0;
+  if (!s || !target) return 0;
+#ifdef UNWINDS
+  s->row.address_mask = target->address_mask;
+#endif
+  return append_sets(&s->room, target, process->execution);
+}
+
 /// Fills s->room.out. Returns how many bytes the sample has; 0: there is none, see is_unwanted().
 static __always_inline __u64 take_sample(struct scratch* s, struct taking* taking) {
   struct label_room* room = &s->room;
@@ -331,15 +353,16 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->left_gaps = 0;
   head->frames = 0;
   head->exec_id = taking->process.exec_id;
-  const struct vitrine_target* target = taking->process.target;
-  if (target && has_user_code(taking))
-    head->event.sets = append_sets(room, target, taking->process.execution);
+#ifdef UNWINDS
+  s->row.address_mask = 0;
+#endif
+  if (has_user_code(taking))
+    head->event.sets = append_sets_of(s, &taking->process, TASK_ADDRESS(taking));
   if (room->out.cut) head->event.flags |= VITRINE_FIRE_CUT;
   count(VITRINE_PROFILE_CUT, room->out.cut);
   count(VITRINE_PROFILE_FAULTS, room->out.faults);
 
 #ifdef UNWINDS
-  s->row.address_mask = target ? target->address_mask : 0;
   if (name_subject(s, taking->process.execution, !has_user_code(taking))) return 0;
   head->subject = s->row.subject;
 #endif

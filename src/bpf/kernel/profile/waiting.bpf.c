@@ -25,6 +25,14 @@ static __always_inline long read_its_memory(void* into, __u32 size, __u64 addres
 }
 
 #define READ_USER(into, size, address) read_its_memory(into, size, address)
+/// The verifier takes a pointer that has been copied for a number.
+static __noinline __u64 address_of(const struct task_struct* task) {
+  __u64 address = 0;
+  bpf_probe_read_kernel(&address, sizeof address, &task);
+  return address;
+}
+
+#define TASK_ADDRESS(taking) address_of((taking)->task)
 #define KERNEL_STACK(taking, into, bytes) bpf_get_task_stack((taking)->task, into, bytes, 0)
 
 #include "bpf/kernel/profile/pending.bpf.h"
@@ -52,31 +60,14 @@ static __always_inline void count_lost(void) {
   count(VITRINE_PROFILE_LOST, 1);
 }
 
-SEC("iter.s/task")
-int waiting(struct bpf_iter__task* ctx) {
-  struct taking taking = {.kind = VITRINE_SAMPLE_OFF_CPU, .now = began_ns, .in_kernel = 1};
-  struct task_struct* task = ctx->task;
-  if (!task) return 0;
-  taking.task = task;
-  const __u64 switches = switches_of(task);
-  __u32 tid = task->pid;
-  if (!still_waits(task, switches) || is_exiting(task->flags) || !is_wanted(&taking)) return 0;
-  if (bpf_map_lookup_elem(&pending, &tid)) return 0;  // it went when the profiler was there already
-  struct scratch* s = claim_scratch();
-  if (!s) return 0;
-  looked_at = tid;
-  const __u64 bytes = take_sample(s, &taking);
-  struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
-  head->event.cpu = task->thread_info.cpu;  // where it ran last, not where the iterator runs
-  bpf_probe_read_kernel(head->event.comm, sizeof head->event.comm, task->comm);
-  if (!bytes) {
-    if (still_waits(task, switches)) count_lost();
-    release_scratch(s);
-    return 0;
-  }
+// Functions: what they have on their stacks is not there while the sample is taken.
+
+/// Keeps the sample of `bytes` bytes in s->room.out until the thread comes back.
+static __noinline int keep_waiting(struct scratch* s, const struct task_struct* task, __u64 bytes,
+                                   __u64 switches) {
+  __u32 tid = looked_at;
   fill_pending(s, bytes, began_ns);
-  const long failed = bpf_map_update_elem(&pending, &tid, &s->pending, BPF_NOEXIST);
-  if (failed) {
+  if (bpf_map_update_elem(&pending, &tid, &s->pending, BPF_NOEXIST)) {
     free_all(&s->pending);
     if (still_waits(task, switches)) count_lost();  // the table is full
   } else if (!still_waits(task, switches)) {
@@ -85,6 +76,35 @@ int waiting(struct bpf_iter__task* ctx) {
     struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
     if (entry) __sync_val_compare_and_swap(&entry->since_ns, began_ns, 0);
   }
+  return 0;
+}
+
+static __noinline int is_its_process_wanted(struct taking* taking) {
+  return is_wanted(&taking->process, taking->task, taking->kind);
+}
+
+SEC("iter.s/task")
+int waiting(struct bpf_iter__task* ctx) {
+  struct taking taking = {.kind = VITRINE_SAMPLE_OFF_CPU, .now = began_ns, .in_kernel = 1};
+  struct task_struct* task = ctx->task;
+  if (!task) return 0;
+  taking.task = task;
+  const __u64 switches = switches_of(task);
+  __u32 tid = task->pid;
+  if (!still_waits(task, switches) || is_exiting(task->flags) || !is_its_process_wanted(&taking))
+    return 0;
+  if (bpf_map_lookup_elem(&pending, &tid)) return 0;  // it went when the profiler was there already
+  struct scratch* s = claim_scratch();
+  if (!s) return 0;
+  looked_at = tid;
+  const __u64 bytes = take_sample(s, &taking);
+  struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
+  head->event.cpu = task->thread_info.cpu;  // where it ran last, not where the iterator runs
+  bpf_probe_read_kernel(head->event.comm, sizeof head->event.comm, task->comm);
+  if (bytes)
+    keep_waiting(s, task, bytes, switches);
+  else if (still_waits(task, switches))
+    count_lost();
   release_scratch(s);
   return 0;
 }

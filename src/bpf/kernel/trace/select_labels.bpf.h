@@ -195,7 +195,7 @@ static __always_inline void select_from_record_in(struct selection* selection,
 
 /// Returns whether every selected label has been found by now.
 VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrine_target* target,
-                                          __u64 execution, __u32 index) {
+                                          __u32 index) {
   if (!s || !target) return 0;
   struct selection selection = {.s = s, .mask = target->address_mask};
   selection.definition = &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
@@ -212,7 +212,7 @@ VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrin
   } else if (!place->record) {
     return 0;
   } else if (shape == VITRINE_LABEL_ARRAY) {
-    select_from_set(&selection, execution, place->record);
+    select_from_set(&selection, s->room.execution, place->record);
   } else if (shape == VITRINE_SIZED_RECORD && is_in(&s->room.own, place->record)) {
     select_from_record_in(&selection, &s->room.own, shape, place->record);
   } else {
@@ -235,7 +235,7 @@ static long select_from_definition_of_pass(__u32 index, void* context) {
   struct selection_pass* selection = context;
   struct definition_pass* pass = &selection->pass;
   if (!is_of_pass(pass, index)) return 0;
-  int done = select_from_definition(selection->s, pass->target, pass->execution, index);
+  int done = select_from_definition(selection->s, pass->target, index);
   // clang 19 knows that this is 0 or 1 and returns it as it is; the verifier, which looks at that function
   // by itself, does not know.
   asm volatile("" : "+r"(done));
@@ -246,10 +246,10 @@ static long select_from_definition_of_pass(__u32 index, void* context) {
 /// Fills s->label, which is all zeros.
 static __always_inline void select_labels(struct scratch* s, const struct vitrine_target* target,
                                           __u64 execution) {
+  s->room.execution = execution;
   s->room.own.id = 0;
   s->room.before.address = 0;
-  struct selection_pass selection = {
-      .pass = {.target = target, .execution = execution, .arrays = 1}, .s = s};
+  struct selection_pass selection = {.pass = {.target = target, .arrays = 1}, .s = s};
   bpf_loop(target->definition_count, select_from_definition_of_pass, &selection, 0);
   selection.pass.arrays = 0;
   if (!selection.pass.done)

@@ -70,8 +70,9 @@ static __always_inline int submit_fire(struct scratch* s, int at_once) {
 
 static __noinline int emit(struct scratch* s, const struct fire* fire) {
   struct vitrine_fire* head = (struct vitrine_fire*)s->room.out.bytes;
-  if (trace_config.labels && fire->process.target)
-    head->event.sets = append_sets(&s->room, fire->process.target, fire->process.execution);
+  const struct vitrine_target* target =
+      trace_config.labels ? target_of(&fire->process, fire->task) : 0;
+  if (target) head->event.sets = append_sets(&s->room, target, fire->process.execution);
   if (trace_config.stacks) head->stack_bytes = append_stack(s, fire);
   if (s->room.out.cut) head->event.flags |= VITRINE_FIRE_CUT;
   count(VITRINE_TRACE_FIRES, 1);
@@ -103,15 +104,9 @@ static __always_inline int wants_process(const struct vitrine_site_program* prog
   return trace_config.only_known || program->needed_labels;
 }
 
-/// With a frame of its own.
-static __noinline int find_its_process(struct fire* fire) {
-  find_process(&fire->process, fire->task);
-  return fire->process.selected;
-}
-
 static __always_inline void learn_process(struct fire* fire) {
   if (trace_config.labels || wants_process(fire->program)) {
-    find_its_process(fire);
+    find_process(&fire->process);
     return;
   }
   fire->process.tgid = fire->task->tgid;
@@ -199,7 +194,8 @@ static __noinline int decide(struct scratch* s, struct fire* fire, __u32* done) 
   if (!head) return 0;
   if (program->needed_labels && !untested) {
     for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->label[i] = 0;
-    if (fire->process.target) select_labels(s, fire->process.target, fire->process.execution);
+    const struct vitrine_target* target = target_of(&fire->process, fire->task);
+    if (target) select_labels(s, target, fire->process.execution);
   }
   if (program->steps) calculate(s, program);
   *done = 0;
@@ -274,7 +270,7 @@ int trace(const __u64* ctx) {
   if (fire.program->where.count && is_rejected_at_once(&fire)) return 0;
   fire.task = bpf_get_current_task_btf();
   if (plain || wants_process(fire.program)) {
-    const int selected = find_its_process(&fire);
+    const int selected = find_process(&fire.process);
     if (trace_config.only_known && !selected) return 0;
   }
   if (plain) {
