@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "profile/encode.hpp"
 #include "profiling/profiled.hpp"
 #include "support/child.hpp"
 
@@ -52,6 +53,28 @@ TEST(Waiting, IsWhatTheThreadsOwnClockSays) {
   // Who computes does not wait, even if it has to share its CPU.
   EXPECT_LT(sampled["busy"][""], by_tenant["acme"] / 100);
   EXPECT_EQ(profiled.profile.losses.events, 0U);
+}
+
+// Those that are known are unwound as well, to compare.
+TEST(Waiting, HasTheStackOfTheKernelThatWasThere) {
+  test::Child load = test::Child::spawn({WAITING_LOAD, "120"});
+  ASSERT_EQ(load.read_line(), "ready");
+  observe::ProfilingOptions options;
+  options.pids = {load.pid()};
+  options.on_cpu = false;
+  options.off_cpu = true;
+  options.verify_unwind = true;
+  const auto profiled = test::profile_while(options, [&] {
+    load.write("\n");
+    load.read_until("done");
+  });
+  fmt::print("{} samples, stacks of the kernel that were known: {}, {} of them wrong\n",
+             profile::number_of_samples(profiled.profile), profiled.unwinding.kernel_known,
+             profiled.unwinding.kernel_wrong);
+#if defined(__x86_64__)
+  EXPECT_GT(profiled.unwinding.kernel_known, profile::number_of_samples(profiled.profile) / 4);
+#endif
+  EXPECT_EQ(profiled.unwinding.kernel_wrong, 0U);
 }
 
 }  // namespace

@@ -153,5 +153,7 @@ enum vitrine_profile_counter {
   VITRINE_PROFILE_WAITING_FULL, /* no room for a thread that is off its CPU */
   VITRINE_PROFILE_UNWANTED,     /* of the samples: of a process or subject that is refused */
   VITRINE_PROFILE_NO_WAKER,     /* waits whose wakers are not known: no room for their samples */
+  VITRINE_PROFILE_KNOWN_KERNEL, /* stacks of the kernel that were known, and not unwound */
+  VITRINE_PROFILE_WRONG_KERNEL, /* of those, where all are unwound to compare: they were others */
   VITRINE_PROFILE_COUNTERS,
 };

@@ -89,6 +89,9 @@ std::string text_of(const UnwindCounts& counts) {
   if (counts.added != 0)
     text += fmt::format("; added up in the kernel: {}, {} of them equal, {} counted wrongly",
                         counts.added, counts.equal, counts.miscounted);
+  if (counts.kernel_known != 0)
+    text += fmt::format("; stacks of the kernel that were known: {}, {} of them wrong",
+                        counts.kernel_known, counts.kernel_wrong);
   return text;
 }
 
@@ -128,7 +131,13 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
     const bpf::ProfilerCounters counters = profiler_->counters();
     return {counters.samples, counters.unwanted, samples_->refused()};
   }
-  [[nodiscard]] UnwindCounts unwind_counts() const override { return samples_->unwind_counts(); }
+  [[nodiscard]] UnwindCounts unwind_counts() const override {
+    UnwindCounts counts = samples_->unwind_counts();
+    const bpf::ProfilerCounters counters = profiler_->counters();
+    counts.kernel_known = counters.known_kernel;
+    counts.kernel_wrong = counters.wrong_kernel;
+    return counts;
+  }
   std::vector<std::string> take_notes() override;
 
  private:

@@ -45,6 +45,8 @@ struct UnwindCounts {
   std::uint64_t added = 0;  ///< samples that the kernel has added up as well (docs/essays/rows.md)
   std::uint64_t equal = 0;  ///< of those, equal to what they were added to
   std::uint64_t miscounted = 0;
+  std::uint64_t kernel_known = 0;  ///< off-CPU: stacks of the kernel that were not unwound anew
+  std::uint64_t kernel_wrong = 0;  ///< of those, by unwinding them to compare
 };
 
 /// Samples that were taken, and those of them that are not in the profile: ProfilingOptions::only does not hold for them,

@@ -38,6 +38,7 @@ struct {
 } refused_processes SEC(".maps");
 
 #ifdef UNWINDS
+#include "bpf/kernel/profile/kernel_stack_state.bpf.h"
 #include "bpf/kernel/profile/row_state.bpf.h"
 #include "bpf/kernel/profile/unwind_state.bpf.h"
 #endif
@@ -58,6 +59,7 @@ struct scratch {
   struct unwinding unwinding;
   struct known_rule known_rules[KNOWN_RULES];
   struct row_state row;
+  struct kernel_stack_state kernel;
 #endif
   struct label_room room;
 };
@@ -151,13 +153,19 @@ VERIFIED_ALONE int is_current_wanted(struct process* process, __u32 kind) {
   return process ? is_wanted(process, bpf_get_current_task_btf(), kind) : 0;
 }
 
-static __always_inline __u64 append_kernel_stack(struct label_buffer* out, __u64 at,
+#ifdef UNWINDS
+#include "bpf/kernel/profile/kernel_stack.bpf.h"
+#else
+#define kernel_stack_of(s, into, at, taking) KERNEL_STACK(taking, into, KERNEL_STACK_BYTES)
+#endif
+
+static __always_inline __u64 append_kernel_stack(struct scratch* s, __u64 at,
                                                  const struct taking* taking) {
-  void* into = sample_at(out, at);
+  void* into = sample_at(&s->room.out, at);
   // Of a waker it shows whether the thread has done it.
   const int is_wanted = profile_config.kernel_stacks || taking->kind == VITRINE_SAMPLE_WAKER;
   if (!into || !taking->in_kernel || !is_wanted) return 0;
-  const long got = KERNEL_STACK(taking, into, KERNEL_STACK_BYTES);
+  const long got = kernel_stack_of(s, into, at, taking);
   return got > 0 ? got & ~7ULL : 0;
 }
 
@@ -367,7 +375,7 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->subject = s->row.subject;
 #endif
   __u64 at = room->out.used;
-  head->kernel_bytes = append_kernel_stack(&room->out, at, taking);
+  head->kernel_bytes = append_kernel_stack(s, at, taking);
   at += head->kernel_bytes;
   const __u64 registers_at = at;
   head->register_bytes = append_registers(&room->out, at, taking);

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// The kernel's stack of a thread that leaves its CPU. To unwind it takes longer than all else at a switch, and
+// threads wait at the same places again and again. Included by take_sample.bpf.h where a program unwinds.
+//
+// A stack that was unwound is kept with the places (slots) of its return addresses. It is the stack of another wait if
+// each of them is at its place again: from the innermost frame on, which is at a fixed distance from the program's
+// context, the address that a frame returns to determines how large the caller's frame is, and so where the next one
+// is. The exception is the function that was called by the code at the kernel's entry, as the kernel moves all below
+// its frame by a random offset (CONFIG_RANDOMIZE_KSTACK_OFFSET). The return address into that code is below the
+// registers of user code; the other slots are counted from the context.
+//
+// A slot is only known where its address is at one place of the stack alone. A stack of which one is not, or that is
+// deeper, is unwound each time; and so is one of which a slot has something else. Which stack is compared follows from
+// where user code was, and what it asked for.
+#pragma once
+
+#if defined(__TARGET_ARCH_x86)
+#define KNOWS_KERNEL_STACKS
+#endif
+
+#ifdef KNOWS_KERNEL_STACKS
+
+#define FEWEST_MISSES 4
+#define MOST_MISSES 4096
+
+static __always_inline struct known_kernel_stack* known_at_place(struct scratch* s) {
+  return &s->kernel.known[bounded(s->kernel.place, KNOWN_KERNEL_STACKS)];
+}
+
+/// Whether the return addresses of that stack are where they were.
+static __always_inline int has_slots(const struct kernel_stack_state* kernel,
+                                     const struct known_kernel_stack* known) {
+  const __u32 last = known->frames - 1;
+  for (__u32 i = 0; i < KNOWN_KERNEL_FRAMES; ++i) {
+    if (i == last) return known->frame[i] == kernel->entry[0];
+    if (kernel->words[bounded(known->slot[i], KERNEL_STACK_WORDS)] != known->frame[i]) return 0;
+  }
+  return 0;
+}
+
+/// The stack from s->kernel.from on into the sample at s->kernel.at, if it is known. Returns its bytes; 0: it is not.
+VERIFIED_ALONE __u32 find_known_stack(struct scratch* s) {
+  if (!s) return 0;
+  struct kernel_stack_state* kernel = &s->kernel;
+  kernel->key = 0;
+  if (bpf_probe_read_kernel(kernel->entry, sizeof kernel->entry, (const void*)(kernel->to - 8)))
+    return 0;
+  const __u64 key = (kernel->entry[ENTRY_PC] * 2 + kernel->is_kept_off) * 0x9e3779b97f4a7c15ULL +
+                    kernel->entry[ENTRY_SYSTEM_CALL];
+  kernel->key = key | 1;
+  kernel->place = key * 0x9e3779b97f4a7c15ULL >> 58;
+  struct known_kernel_stack* known = known_at_place(s);
+  const __u64 bytes = bounded((__u64)known->words * 8, KERNEL_STACK_WORDS * 8);
+  void* into = sample_at(&s->room.out, kernel->at);
+  if (into && known->key == kernel->key && kernel->to - kernel->from > bytes &&
+      !bpf_probe_read_kernel(kernel->words, bytes, (const void*)kernel->from) &&
+      has_slots(kernel, known)) {
+    known->misses = 0;
+    if (known->patience > FEWEST_MISSES) known->patience /= 2;
+    const __u32 size = bounded(known->frames * 8, KNOWN_KERNEL_FRAMES * 16);
+    if (size > KNOWN_KERNEL_FRAMES * 8) return 0;
+    return bpf_probe_read_kernel(into, size, known->frame) ? 0 : size;
+  }
+  if (++known->misses < known->patience) kernel->key = 0;
+  return 0;
+}
+
+static long find_address(__u32 index, void* context) {
+  struct kernel_stack_state* kernel = &(*(struct scratch**)context)->kernel;
+  if (kernel->words[bounded(index, KERNEL_STACK_WORDS)] != kernel->address) return 0;
+  kernel->times++;
+  kernel->found = index;
+  return 0;
+}
+
+/// Of the frame `index` of the sample's stack: its slot. Ends where there is none, or more than one.
+static long learn_slot(__u32 index, void* context) {
+  struct scratch* s = *(struct scratch**)context;
+  struct kernel_stack_state* kernel = &s->kernel;
+  struct known_kernel_stack* learnt = &kernel->learnt;
+  const __u64* frame = sample_at(&s->room.out, kernel->at + index * 8);
+  if (!frame || index >= KNOWN_KERNEL_FRAMES) return 1;
+  const __u64 address = *frame;
+  learnt->frame[bounded(index, KNOWN_KERNEL_FRAMES)] = address;
+  if (index + 1 == kernel->frames) {
+    learnt->frames = address == kernel->entry[0] ? kernel->frames : 0;
+    return 1;
+  }
+  kernel->address = address;
+  kernel->times = 0;
+  bpf_loop(kernel->words_read, find_address, &s, 0);
+  if (kernel->times != 1 || kernel->found < learnt->words) return 1;
+  learnt->slot[bounded(index, KNOWN_KERNEL_FRAMES)] = kernel->found;
+  learnt->words = kernel->found + 1;
+  return 0;
+}
+
+/// The stack that was unwound, in the place that find_known_stack() looked at.
+VERIFIED_ALONE int learn_kernel_stack(struct scratch* s) {
+  if (!s) return 0;
+  struct kernel_stack_state* kernel = &s->kernel;
+  struct known_kernel_stack *known = known_at_place(s), *learnt = &kernel->learnt;
+  const __u32 patience = known->patience < FEWEST_MISSES ? FEWEST_MISSES : known->patience * 2;
+  known->misses = 0;
+  known->patience = patience > MOST_MISSES ? MOST_MISSES : patience;
+  // Its last slot is below what is looked at, as the registers are: it would be found twice.
+  const __u64 bytes = kernel->to - 8 - kernel->from;
+  if (kernel->frames > KNOWN_KERNEL_FRAMES || bytes >= KERNEL_STACK_WORDS * 8) return 0;
+  if (bpf_probe_read_kernel(kernel->words, bounded(bytes, KERNEL_STACK_WORDS * 8),
+                            (const void*)kernel->from))
+    return 0;
+  kernel->words_read = bytes / 8;
+  learnt->frames = learnt->words = 0;
+  bpf_loop(kernel->frames, learn_slot, &s, 0);
+  if (!learnt->frames) return 0;
+  learnt->key = kernel->key;
+  learnt->misses = 0;
+  learnt->patience = known->patience;
+  *known = *learnt;
+  return 1;
+}
+
+/// What is there already at `into`, to compare with what the kernel's unwinder finds.
+static long compare_frame(__u32 index, void* context) {
+  struct scratch* s = *(struct scratch**)context;
+  const __u64* frame = sample_at(&s->room.out, s->kernel.at + index * 8);
+  const struct known_kernel_stack* known = known_at_place(s);
+  if (!frame || *frame != known->frame[bounded(index, KNOWN_KERNEL_FRAMES)]) s->kernel.frames = 0;
+  return 0;
+}
+
+static __always_inline long kernel_stack_of(struct scratch* s, void* into, __u64 at,
+                                            const struct taking* taking) {
+  struct kernel_stack_state* kernel = &s->kernel;
+  if (taking->kind != VITRINE_SAMPLE_OFF_CPU || is_of_the_kernel(taking->task->flags))
+    return KERNEL_STACK(taking, into, KERNEL_STACK_BYTES);
+  kernel->from = (__u64)taking->ctx;
+  kernel->to = (__u64)bpf_task_pt_regs(taking->task);
+  kernel->at = at;
+  kernel->is_kept_off = taking->flags & VITRINE_SAMPLE_PREEMPTED ? 1 : 0;
+  const __u32 known = find_known_stack(s);
+  count(VITRINE_PROFILE_KNOWN_KERNEL, known != 0);
+  if (known && profile_config.unwinds != VITRINE_UNWINDS_AND_COPIES) return known;
+  const long got = KERNEL_STACK(taking, into, KERNEL_STACK_BYTES);
+  if (got <= 0) return got;
+  kernel->frames = got / 8;
+  if (known) {
+    if (got == known) bpf_loop(got / 8, compare_frame, &s, 0);
+    count(VITRINE_PROFILE_WRONG_KERNEL, got != known || !kernel->frames);
+  } else if (kernel->key) {
+    learn_kernel_stack(s);
+  }
+  return got;
+}
+
+#else
+
+static __always_inline long kernel_stack_of(struct scratch* s, void* into, __u64 at,
+                                            const struct taking* taking) {
+  return KERNEL_STACK(taking, into, KERNEL_STACK_BYTES);
+}
+
+#endif
