@@ -55,8 +55,8 @@ TEST(Waiting, IsWhatTheThreadsOwnClockSays) {
   EXPECT_EQ(profiled.profile.losses.events, 0U);
 }
 
-// Those that are known are unwound as well, to compare.
-TEST(Waiting, HasTheStackOfTheKernelThatWasThere) {
+// Stacks and whole samples that are known are taken as well, to compare.
+TEST(Waiting, IsTheOneBeforeOnlyIfAllOfItIs) {
   test::Child load = test::Child::spawn({WAITING_LOAD, "120"});
   ASSERT_EQ(load.read_line(), "ready");
   observe::ProfilingOptions options;
@@ -68,13 +68,18 @@ TEST(Waiting, HasTheStackOfTheKernelThatWasThere) {
     load.write("\n");
     load.read_until("done");
   });
+  const observe::UnwindCounts& counts = profiled.unwinding;
   fmt::print("{} samples, stacks of the kernel that were known: {}, {} of them wrong\n",
-             profile::number_of_samples(profiled.profile), profiled.unwinding.kernel_known,
-             profiled.unwinding.kernel_wrong);
+             profile::number_of_samples(profiled.profile), counts.kernel_known,
+             counts.kernel_wrong);
+  fmt::print("waits like the ones before: {}, {} of them other ones\n", counts.like_before,
+             counts.not_like);
 #if defined(__x86_64__)
-  EXPECT_GT(profiled.unwinding.kernel_known, profile::number_of_samples(profiled.profile) / 4);
+  EXPECT_GT(counts.kernel_known, profile::number_of_samples(profiled.profile) / 4);
+  EXPECT_GT(counts.like_before, profile::number_of_samples(profiled.profile) / 10);
 #endif
-  EXPECT_EQ(profiled.unwinding.kernel_wrong, 0U);
+  EXPECT_EQ(counts.kernel_wrong, 0U);
+  EXPECT_EQ(counts.not_like, 0U);
 }
 
 }  // namespace

@@ -137,8 +137,9 @@ struct vitrine_pending {
   __u64 since_ns; /* 0: it is back */
   __u32 bytes;    /* of its sample, whose first blocks these are; 0: it did not fit */
   __u32 blocks;   /* of `block` */
-  __u32 sleeps;   /* it gave its CPU up, so something has to wake it */
-  __u32 reserved;
+  __u16 sleeps;   /* it gave its CPU up, so something has to wake it */
+  __u16 has_memo; /* what the sample follows from is in that block */
+  __u32 memo;     /* the number of a block, plus one; 0: there is none */
   __u32 block[VITRINE_BLOCKS];
   struct vitrine_row_key row; /* first 0: it is not added up */
 };
@@ -155,5 +156,7 @@ enum vitrine_profile_counter {
   VITRINE_PROFILE_NO_WAKER,     /* waits whose wakers are not known: no room for their samples */
   VITRINE_PROFILE_KNOWN_KERNEL, /* stacks of the kernel that were known, and not unwound */
   VITRINE_PROFILE_WRONG_KERNEL, /* of those, where all are unwound to compare: they were others */
+  VITRINE_PROFILE_LIKE_BEFORE, /* waits like their threads' last ones: they were not sampled anew */
+  VITRINE_PROFILE_NOT_LIKE,    /* of those, where all are sampled to compare: they were others */
   VITRINE_PROFILE_COUNTERS,
 };

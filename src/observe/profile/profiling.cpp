@@ -92,6 +92,9 @@ std::string text_of(const UnwindCounts& counts) {
   if (counts.kernel_known != 0)
     text += fmt::format("; stacks of the kernel that were known: {}, {} of them wrong",
                         counts.kernel_known, counts.kernel_wrong);
+  if (counts.like_before != 0)
+    text += fmt::format("; waits like the ones before: {}, {} of them other ones",
+                        counts.like_before, counts.not_like);
   return text;
 }
 
@@ -136,6 +139,8 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
     const bpf::ProfilerCounters counters = profiler_->counters();
     counts.kernel_known = counters.known_kernel;
     counts.kernel_wrong = counters.wrong_kernel;
+    counts.like_before = counters.like_before;
+    counts.not_like = counters.not_like;
     return counts;
   }
   std::vector<std::string> take_notes() override;

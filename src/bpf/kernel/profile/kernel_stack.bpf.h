@@ -38,28 +38,44 @@ static __always_inline int has_slots(const struct kernel_stack_state* kernel,
   return 0;
 }
 
-/// The stack from s->kernel.from on into the sample at s->kernel.at, if it is known. Returns its bytes; 0: it is not.
-VERIFIED_ALONE __u32 find_known_stack(struct scratch* s) {
-  if (!s) return 0;
+/// What is at the kernel's entry of the stack that s->kernel is of, and where such a stack is kept.
+static __always_inline int read_entry(struct scratch* s) {
   struct kernel_stack_state* kernel = &s->kernel;
-  kernel->key = 0;
   if (bpf_probe_read_kernel(kernel->entry, sizeof kernel->entry, (const void*)(kernel->to - 8)))
     return 0;
   const __u64 key = (kernel->entry[ENTRY_PC] * 2 + kernel->is_kept_off) * 0x9e3779b97f4a7c15ULL +
                     kernel->entry[ENTRY_SYSTEM_CALL];
   kernel->key = key | 1;
   kernel->place = key * 0x9e3779b97f4a7c15ULL >> 58;
-  struct known_kernel_stack* known = known_at_place(s);
+  return 1;
+}
+
+/// After read_entry(): whether the stack is the one that is kept there.
+static __always_inline int is_known_stack(struct scratch* s) {
+  struct kernel_stack_state* kernel = &s->kernel;
+  const struct known_kernel_stack* known = known_at_place(s);
   const __u64 bytes = bounded((__u64)known->words * 8, KERNEL_STACK_WORDS * 8);
+  return known->key == kernel->key && kernel->to - kernel->from > bytes &&
+         !bpf_probe_read_kernel(kernel->words, bytes, (const void*)kernel->from) &&
+         has_slots(kernel, known);
+}
+
+/// The stack into the sample at s->kernel.at, if it is known. Returns its bytes; 0: it is not.
+VERIFIED_ALONE __u32 find_known_stack(struct scratch* s) {
+  if (!s) return 0;
+  struct kernel_stack_state* kernel = &s->kernel;
+  kernel->key = 0;
+  kernel->number = 0;
+  if (!read_entry(s)) return 0;
+  struct known_kernel_stack* known = known_at_place(s);
   void* into = sample_at(&s->room.out, kernel->at);
-  if (into && known->key == kernel->key && kernel->to - kernel->from > bytes &&
-      !bpf_probe_read_kernel(kernel->words, bytes, (const void*)kernel->from) &&
-      has_slots(kernel, known)) {
+  if (into && is_known_stack(s)) {
     known->misses = 0;
     if (known->patience > FEWEST_MISSES) known->patience /= 2;
     const __u32 size = bounded(known->frames * 8, KNOWN_KERNEL_FRAMES * 16);
-    if (size > KNOWN_KERNEL_FRAMES * 8) return 0;
-    return bpf_probe_read_kernel(into, size, known->frame) ? 0 : size;
+    if (size > KNOWN_KERNEL_FRAMES * 8 || bpf_probe_read_kernel(into, size, known->frame)) return 0;
+    kernel->number = known->number;
+    return size;
   }
   if (++known->misses < known->patience) kernel->key = 0;
   return 0;
@@ -116,6 +132,8 @@ VERIFIED_ALONE int learn_kernel_stack(struct scratch* s) {
   learnt->key = kernel->key;
   learnt->misses = 0;
   learnt->patience = known->patience;
+  learnt->number = ++kernel->learnt_stacks << 16 | (s->index + 1);
+  kernel->number = learnt->number;
   *known = *learnt;
   return 1;
 }
@@ -129,15 +147,22 @@ static long compare_frame(__u32 index, void* context) {
   return 0;
 }
 
+/// `at`: in the sample.
+static __always_inline void place_kernel_stack(struct scratch* s, const struct taking* taking,
+                                               __u64 at) {
+  s->kernel.from = (__u64)taking->ctx;
+  s->kernel.to = (__u64)bpf_task_pt_regs(taking->task);
+  s->kernel.at = at;
+  s->kernel.is_kept_off = taking->flags & VITRINE_SAMPLE_PREEMPTED ? 1 : 0;
+}
+
 static __always_inline long kernel_stack_of(struct scratch* s, void* into, __u64 at,
                                             const struct taking* taking) {
   struct kernel_stack_state* kernel = &s->kernel;
+  kernel->number = 0;
   if (taking->kind != VITRINE_SAMPLE_OFF_CPU || is_of_the_kernel(taking->task->flags))
     return KERNEL_STACK(taking, into, KERNEL_STACK_BYTES);
-  kernel->from = (__u64)taking->ctx;
-  kernel->to = (__u64)bpf_task_pt_regs(taking->task);
-  kernel->at = at;
-  kernel->is_kept_off = taking->flags & VITRINE_SAMPLE_PREEMPTED ? 1 : 0;
+  place_kernel_stack(s, taking, at);
   const __u32 known = find_known_stack(s);
   count(VITRINE_PROFILE_KNOWN_KERNEL, known != 0);
   if (known && profile_config.unwinds != VITRINE_UNWINDS_AND_COPIES) return known;

@@ -9,12 +9,15 @@
 #define KERNEL_STACK_WORDS 256
 
 /// Words from the return address below the registers of user code.
-#define ENTRY_WORDS 18
-#define ENTRY_SYSTEM_CALL 16 /* of these: orig_ax, ip */
+#define ENTRY_WORDS 21
+#define ENTRY_FRAME_POINTER 5 /* of these: bp, orig_ax, ip, sp */
+#define ENTRY_SYSTEM_CALL 16
 #define ENTRY_PC 17
+#define ENTRY_STACK_POINTER 20
 
 struct known_kernel_stack {
-  __u64 key; /* of what it is a stack; 0: of nothing yet */
+  __u64 key;    /* of what it is a stack; 0: of nothing yet */
+  __u64 number; /* it alone has it */
   __u32 frames;
   __u32 words;                     /* the slots are in so many */
   __u32 misses;                    /* since it was found last, or learnt */
@@ -26,9 +29,11 @@ struct known_kernel_stack {
 struct kernel_stack_state {
   __u64 from, to; /* of the stack, in memory: the words that are looked at, up to those registers */
   __u64 key;      /* 0: nothing is learnt */
-  __u64 at;       /* the stack in the sample */
-  __u32 frames;   /* that it has */
-  __u32 place;    /* in `known` */
+  __u64 number;   /* of the stack that was known or learnt; 0: none */
+  __u64 learnt_stacks;
+  __u64 at;          /* the stack in the sample */
+  __u32 frames;      /* that it has */
+  __u32 place;       /* in `known` */
   __u32 is_kept_off; /* the thread could have run */
   __u32 words_read;  /* of `words` */
   __u64 address;     /* that is looked for in these */

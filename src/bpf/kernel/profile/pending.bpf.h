@@ -58,6 +58,7 @@ static __always_inline void free_all(struct vitrine_pending* entry) {
   struct block_walk walk = {.entry = entry};
   bpf_loop(entry->blocks, free_block, &walk, 0);
   entry->blocks = 0;
+  entry->has_memo = 0;
 }
 
 /// Returns whether there was one.
@@ -99,6 +100,7 @@ static __always_inline void fill_entry(struct scratch* s, struct vitrine_pending
                                        __u64 bytes) {
   const __u32 wanted = (bytes + VITRINE_BLOCK_BYTES - 1) / VITRINE_BLOCK_BYTES;
   struct block_walk walk = {.s = s, .entry = entry};
+  entry->has_memo = 0;
   entry->bytes = bytes;
   entry->sleeps =
       !(((struct vitrine_stack_sample*)s->room.out.bytes)->event.flags & VITRINE_SAMPLE_PREEMPTED);
@@ -119,24 +121,8 @@ static __always_inline void fill_entry(struct scratch* s, struct vitrine_pending
 static __always_inline void fill_pending(struct scratch* s, __u64 bytes, __u64 since) {
   s->pending.since_ns = since;
   s->pending.blocks = 0;
+  s->pending.memo = 0;
   fill_entry(s, &s->pending, bytes);
-}
-
-/// Keeps the sample of `bytes` bytes in s->room.out until the current thread comes back.
-static __always_inline void keep_pending(struct scratch* s, __u32 tid, __u64 bytes, __u64 now) {
-  struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
-  if (entry) {
-    claim_pending(entry);  // it has a time only if its coming back was not seen
-    fill_entry(s, entry, bytes);
-    __sync_lock_test_and_set(&entry->since_ns, now);
-    return;
-  }
-  fill_pending(s, bytes, now);
-  if (bpf_map_update_elem(&pending, &tid, &s->pending, BPF_NOEXIST) == 0) return;
-  free_all(&s->pending);
-  count(VITRINE_PROFILE_WAITING_FULL, 1);
-  count(VITRINE_PROFILE_SAMPLES, 1);
-  count(VITRINE_PROFILE_LOST, 1);
 }
 
 struct taking_blocks {
@@ -225,6 +211,29 @@ static __always_inline void cut_pending(struct vitrine_pending* entry, __u64 now
 
 #ifdef UNWINDS
 
+#include "bpf/kernel/profile/known_wait.bpf.h"
+
+/// Keeps the sample of `bytes` bytes in s->room.out until the current thread comes back. A function: what it has on
+/// its stack is not there while a sample is taken.
+static __noinline int keep_pending(struct scratch* s, __u32 tid, __u64 bytes, __u64 now) {
+  struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
+  if (entry) {
+    claim_pending(entry);  // it has a time only if its coming back was not seen
+    learn_wait_of(s, entry);
+    fill_entry(s, entry, bytes);
+    if (entry->bytes) keep_learnt_wait(s, entry);
+    __sync_lock_test_and_set(&entry->since_ns, now);
+    return 0;
+  }
+  fill_pending(s, bytes, now);
+  if (bpf_map_update_elem(&pending, &tid, &s->pending, BPF_NOEXIST) == 0) return 0;
+  free_all(&s->pending);
+  count(VITRINE_PROFILE_WAITING_FULL, 1);
+  count(VITRINE_PROFILE_SAMPLES, 1);
+  count(VITRINE_PROFILE_LOST, 1);
+  return 0;
+}
+
 /// The thread has a CPU again. A function: what it has on its stack is not there while a sample is taken.
 static __noinline int end_pending(__u32 tid, __u64 now) {
   struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
@@ -239,7 +248,9 @@ static __noinline int end_pending(__u32 tid, __u64 now) {
     if (!send_pending(entry, waking_of(entry, tid), since, off_ns)) count(VITRINE_PROFILE_LOST, 1);
   }
   if (entry->sleeps) drop_waking(tid);
-  if (entry->blocks > KEPT_BLOCKS) free_all(entry);
+  // All samples are copied, to compare: what they follow from is compared, too.
+  const int is_compared = profile_config.unwinds == VITRINE_UNWINDS_AND_COPIES;
+  if (entry->blocks > KEPT_BLOCKS && !is_compared) free_all(entry);
   return 0;
 }
 
@@ -250,6 +261,10 @@ static __always_inline void drop_pending(__u32 tid) {
   if (!entry) return;
   claim_pending(entry);
   free_all(entry);
+  if (entry->memo) {
+    const __u32 number = entry->memo - 1;
+    bpf_map_push_elem(&free_blocks, &number, BPF_ANY);
+  }
   bpf_map_delete_elem(&pending, &tid);
 }
 

@@ -64,9 +64,11 @@ static __always_inline void leave(const __u64* ctx, __u64 now, int could_run) {
   struct scratch* s = claim_scratch();
   if (s && !frames_of_tracing) frames_of_tracing = count_frames_of_tracing(s, ctx);
   taking.kernel_skips = frames_of_tracing;
+  const __u32 tid = taking.task->pid;
+  if (s && is_kept_again(s, &taking, tid, now)) return release_scratch(s);
   const __u64 bytes = s ? take_sample(s, &taking) : 0;
   if (bytes) {
-    keep_pending(s, taking.task->pid, bytes, now);
+    keep_pending(s, tid, bytes, now);
   } else {
     count(VITRINE_PROFILE_SAMPLES, 1);
     count(is_unwanted(s) ? VITRINE_PROFILE_UNWANTED : VITRINE_PROFILE_LOST, 1);

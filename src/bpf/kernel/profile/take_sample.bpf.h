@@ -39,6 +39,7 @@ struct {
 
 #ifdef UNWINDS
 #include "bpf/kernel/profile/kernel_stack_state.bpf.h"
+#include "bpf/kernel/profile/known_wait_state.bpf.h"
 #include "bpf/kernel/profile/row_state.bpf.h"
 #include "bpf/kernel/profile/unwind_state.bpf.h"
 #endif
@@ -60,6 +61,7 @@ struct scratch {
   struct known_rule known_rules[KNOWN_RULES];
   struct row_state row;
   struct kernel_stack_state kernel;
+  struct known_wait wait;
 #endif
   struct label_room room;
 };

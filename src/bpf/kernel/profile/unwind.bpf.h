@@ -180,18 +180,33 @@ static __always_inline void step_of_code(struct step* step, __u32 code) {
 #endif
 }
 
+static __always_inline void note_slot(struct unwinding* u, __u64 address, __u64 word) {
+  struct known_slot* slot = &u->slot[bounded(u->slots, KNOWN_USER_SLOTS)];
+  slot->address = address;
+  slot->word = word;
+  u->slots++;
+}
+
+/// The frame pointer is used: so it matters where it is from.
+static __always_inline void note_frame_pointer(struct unwinding* u) {
+  if (u->fp_at) note_slot(u, u->fp_at, u->fp);
+  u->fp_at = 0;
+}
+
 /// Returns whether the base's value is known.
 static __always_inline int base_of(struct scratch* s, __u32 number, __u64* base) {
-  const struct unwinding* u = &s->unwinding;
+  struct unwinding* u = &s->unwinding;
   if (number == DWARF_STACK_POINTER) {
     *base = u->sp;
     return u->knows_sp;
   }
   if (number == DWARF_FRAME_POINTER) {
+    note_frame_pointer(u);
     *base = u->fp;
     return u->knows_fp;
   }
   if (!u->knows_all) return 0;
+  u->needs_more = 1;
 #if defined(__TARGET_ARCH_x86)
   number = register_words[number & 15];
 #endif
@@ -235,10 +250,14 @@ static __always_inline long apply(struct unwinding* u, const struct step* step) 
   if (step->return_address == VITRINE_UNWIND_AT_CFA) {
     if (!read_stack(u, cfa + step->return_address_offset, &target))
       return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
+    note_slot(u, cfa + step->return_address_offset, target);
   } else if (!u->knows_link) {
     return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
+  } else {
+    u->needs_more = 1;
   }
   if (reads_frame) {
+    u->fp_at = frame_at;
     u->fp = frame_pointer;
     u->knows_fp = 1;
   } else if (step->frame_pointer == VITRINE_UNWIND_GONE) {
@@ -257,11 +276,17 @@ static __always_inline long apply(struct unwinding* u, const struct step* step) 
 static __always_inline long by_convention(struct unwinding* u) {
   if (!u->knows_fp || (u->fp & 7) || (u->fp == 0 && u->interrupted))
     return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
-  if (u->fp == 0) return end_unwinding(u, VITRINE_UNWOUND_WHOLE);
+  if (u->fp == 0) {
+    note_frame_pointer(u);
+    return end_unwinding(u, VITRINE_UNWOUND_WHOLE);
+  }
   if (u->fp < u->low) return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
   __u64 target = 0, frame_pointer = 0;
   if (!read_stack(u, u->fp, &frame_pointer) || !read_stack(u, u->fp + 8, &target))
     return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
+  note_frame_pointer(u);
+  note_slot(u, u->fp + 8, target);
+  u->fp_at = u->fp;
   u->low = u->fp + 16;
   u->fp = frame_pointer;
   u->pc = CODE_ADDRESS(target);
@@ -282,6 +307,7 @@ static __always_inline long by_signal_frame(struct unwinding* u) {
   if (!u->knows_sp) return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
   if (READ_USER(u->words, SIGNAL_WORDS * 8, u->sp + SIGNAL_FRAME_POINTER))
     return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
+  u->needs_more = 1;
   u->fp = u->words[0];
   u->sp = u->low = u->words[SIGNAL_STACK_POINTER];
   u->pc = CODE_ADDRESS(u->words[SIGNAL_PC]);
@@ -386,6 +412,9 @@ static __always_inline __u32 unwind_user_stack(struct scratch* s, __u64 register
   u->pc = 0;
   u->interrupted = 1;
   u->window_bytes = 0;
+  u->slots = 0;
+  u->needs_more = 0;
+  u->fp_at = FRAME_POINTER_REGISTER;
   if (!registers) return VITRINE_UNWOUND_NO_SPACE;
   const __u32 unknown = find_space(u, process->tgid, process->image);
   if (unknown) return unknown;
