@@ -4,7 +4,7 @@
 // What a sample has follows from few words: registers, what the unwinder read of the stack, the slots of labels and the
 // number that vitrine's writer gives each set. They are kept beside the sample, in a block of their own, once a thread
 // has waited the same way twice. If all of them are the same again, so is the sample but for its time; it is neither
-// taken nor hashed. What cannot be told by these words (labels of another writer, code that is unwound by other
+// taken nor hashed. What does not follow from these words (labels of another writer, code that is unwound by other
 // registers, a stack that was copied) is never kept.
 //
 // All of it is the thread's: the CPU that it leaves writes and reads it, with the lock of its run queue.
