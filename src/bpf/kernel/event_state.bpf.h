@@ -118,6 +118,7 @@ struct process {
   __u64 start_stack;
   __u64 image;     /* vitrine_image_of; 0: as start_code */
   __u64 execution; /* of this process, with this program, and of no other */
+  __u64 given_ns; /* when what is known of it was given; 0: that is another process's, or nothing */
   __u32 tgid;
   __u32 exec_id;  /* raised by each exec; its threads have the same */
   __u32 flags;    /* enum vitrine_fire_flag */
@@ -201,6 +202,7 @@ static __always_inline void identify(struct process* process, const struct task_
   process->tgid = task->tgid;
   process->flags = 0;
   process->given_tgid = process->assumed = 0;
+  process->given_ns = 0;
   process->selected = 0;
   process->born = task->group_leader->start_boottime;
   set_image(process, task);
@@ -214,6 +216,7 @@ static __always_inline void find_target(struct process* process, const struct ta
   if (target) process->selected = !target->is_bystander;
   if (target && is_of(target, process->image)) {
     process->given_tgid = process->tgid;
+    process->given_ns = target->given_ns;
     return;
   }
   process->flags = VITRINE_FIRE_UNKNOWN;

@@ -20,11 +20,10 @@ _Static_assert(sizeof(struct known_wait) <= VITRINE_BLOCK_BYTES, "room in a bloc
 
 static __always_inline void fill_facts(struct scratch* s, const struct taking* taking) {
   struct wait_facts* facts = &s->wait.facts;
-  const struct vitrine_target* target = taking->process.target;
   facts->born = taking->task->start_boottime;
   facts->execution = taking->process.execution;
   facts->image = taking->process.image;
-  facts->given_ns = target ? target->given_ns : 0;
+  facts->given_ns = taking->process.given_ns;
   facts->thread_pointer = thread_pointer_of_trusted(taking->task);
   bpf_get_current_comm(facts->comm, sizeof facts->comm);
   facts->cpu_and_flags = (__u64)bpf_get_smp_processor_id() << 32 | taking->process.flags |
