@@ -120,12 +120,12 @@ struct process {
   __u64 execution; /* of this process, with this program, and of no other */
   __u64 given_ns; /* when what is known of it was given; 0: that is another process's, or nothing */
   __u32 tgid;
-  __u32 exec_id;  /* raised by each exec; its threads have the same */
-  __u32 flags;    /* enum vitrine_fire_flag */
-  __u32 selected; /* it or its ancestor was configured, whatever they have executed since */
+  __u32 exec_id; /* raised by each exec; its threads have the same */
   __u32
       given_tgid; /* of what is known of it: its own or its ancestor's; 0: nothing, or what is assumed */
-  __u32 assumed; /* what is known is assumed, of others that run the same file */
+  __u16 flags;   /* enum vitrine_fire_flag */
+  __u8 selected; /* it or its ancestor was configured, whatever they have executed since */
+  __u8 assumed;  /* what is known is assumed, of others that run the same file */
 };
 
 static __always_inline __u64 image_of(const struct task_struct* task) {
