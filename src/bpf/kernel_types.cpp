@@ -295,9 +295,14 @@ int KernelTypes::write(const bpf_object* object) const {
   }
   const auto types =
       select_types(all_, [&](std::string_view name) { return names.contains(name); });
-  if (!types) return EINVAL;
-  const ssize_t written = ::write(file_.get(), types->data(), types->size());
-  return written == static_cast<ssize_t>(types->size()) ? 0 : EIO;
+  // What is not understood here, libbpf may understand.
+  const auto chosen = types ? std::as_bytes(std::span(*types)) : all_;
+  for (std::size_t done = 0; done < chosen.size();) {
+    const ssize_t written = ::write(file_.get(), chosen.data() + done, chosen.size() - done);
+    if (written <= 0) return EIO;
+    done += static_cast<std::size_t>(written);
+  }
+  return 0;
 }
 
 }  // namespace vitrine::bpf

@@ -21,7 +21,7 @@ Result<std::string> select_types(std::span<const std::byte> btf,
                                  const std::function<bool(std::string_view name)>& is_wanted);
 
 /// libbpf reads all types of the kernel for a relocation, and looks at the name of each for every struct that is
-/// relocated: 15 ms of a CPU. This reads them once, for what the object needs, in one.
+/// relocated: 15 ms of a CPU. This selects those that the object needs, in one pass, and gives libbpf a file of them.
 ///
 ///   const KernelTypes types;
 ///   vitrine_tracer* program = types.open<vitrine_tracer>();

@@ -7,9 +7,10 @@
 
 #include <cstdint>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
+#include <sstream>
+#include <string>
 #include <vector>
 
 namespace vitrine::bpf {
@@ -21,8 +22,9 @@ struct Freed {
 using Types = std::unique_ptr<btf, Freed>;
 
 std::string types_of_kernel() {
-  std::ifstream file("/sys/kernel/btf/vmlinux", std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream types;
+  types << std::ifstream("/sys/kernel/btf/vmlinux", std::ios::binary).rdbuf();
+  return types.str();
 }
 
 std::span<const std::byte> bytes_of(const std::string& text) {
@@ -34,10 +36,13 @@ const auto is_wanted = [](std::string_view name) {
          name == "thread_struct";
 };
 
-std::string selected() {
-  const auto types = select_types(bytes_of(types_of_kernel()), is_wanted);
-  EXPECT_TRUE(types.has_value()) << types.error().message;
-  return types.value_or(std::string());
+const std::string& selected() {
+  static const std::string selection = [] {
+    const auto types = select_types(bytes_of(types_of_kernel()), is_wanted);
+    EXPECT_TRUE(types.has_value()) << types.error().message;
+    return types.value_or(std::string());
+  }();
+  return selection;
 }
 
 Types parse(const std::string& types) {
@@ -67,7 +72,7 @@ auto members_of(const btf* types, const char* name) {
 }
 
 TEST(KernelTypes, AreWhereLibbpfFindsThem) {
-  const std::string some = selected();
+  const std::string& some = selected();
   EXPECT_LT(some.size(), 128U * 1024);
   const Types few = parse(some);
   const Types all(btf__load_vmlinux_btf());
@@ -94,16 +99,16 @@ TEST(KernelTypes, AreNotOfStructsThatNobodyNames) {
 }
 
 TEST(KernelTypes, ThatEndTooEarlyAreRefused) {
-  const std::string some = selected();
+  const std::string& some = selected();
   ASSERT_FALSE(some.empty());
-  for (std::size_t length = 0; length < some.size(); length += length < 256 ? 1 : 97)
+  for (std::size_t length = 0; length < some.size(); length += length < 256 ? 1 : 1009)
     EXPECT_FALSE(select_types(bytes_of(some.substr(0, length)), is_wanted)) << length;
 }
 
 TEST(KernelTypes, OfAnyBytesEndInTypesOrInAnError) {
-  const std::string some = selected();
+  const std::string& some = selected();
   ASSERT_FALSE(some.empty());
-  for (std::size_t at = 0; at < some.size(); at += 7) {
+  for (std::size_t at = 0; at < some.size(); at += 61) {
     for (const char other : {'\0', '\x7f', '\xff'}) {
       std::string changed = some;
       changed[at] = other;
