@@ -210,15 +210,19 @@ static __always_inline void identify(struct process* process, const struct task_
   process->execution = process->born ^ (__u64)process->tgid << 40 ^ (__u64)process->exec_id << 56;
 }
 
+/// What was given of it, of that image.
+static __always_inline void have_target(struct process* process,
+                                        const struct vitrine_target* target) {
+  process->selected = !target->is_bystander;
+  process->given_tgid = process->tgid;
+  process->given_ns = target->given_ns;
+}
+
 /// Of a process that is identified: what is known of it.
 static __always_inline void find_target(struct process* process, const struct task_struct* task) {
   const struct vitrine_target* target = given_target(process->tgid, process->born);
+  if (target && is_of(target, process->image)) return have_target(process, target);
   if (target) process->selected = !target->is_bystander;
-  if (target && is_of(target, process->image)) {
-    process->given_tgid = process->tgid;
-    process->given_ns = target->given_ns;
-    return;
-  }
   process->flags = VITRINE_FIRE_UNKNOWN;
   if (!target) inherit(process, task);
   if (!process->given_tgid) assume(process, task);

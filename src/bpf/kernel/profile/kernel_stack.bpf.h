@@ -9,9 +9,9 @@
 // its frame by a random offset (CONFIG_RANDOMIZE_KSTACK_OFFSET). The return address into that code is below the
 // registers of user code; the other slots are counted from the context.
 //
-// A slot is only known where its address is at one place of the stack alone. A stack of which one is not, or that is
-// deeper, is unwound each time; and so is one of which a slot has something else. Which stack is compared follows from
-// where user code was, and what it asked for.
+// A slot is only known where its address is at one place alone of the stack below that offset. A stack of which one is
+// not, or that is deeper, is unwound each time; and so is one of which a slot has something else. Which stack is
+// compared follows from where user code was, and what it asked for.
 #pragma once
 
 #if defined(__TARGET_ARCH_x86)
@@ -43,10 +43,12 @@ static __always_inline int read_entry(struct scratch* s) {
   struct kernel_stack_state* kernel = &s->kernel;
   if (bpf_probe_read_kernel(kernel->entry, sizeof kernel->entry, (const void*)(kernel->to - 8)))
     return 0;
-  const __u64 key = (kernel->entry[ENTRY_PC] * 2 + kernel->is_kept_off) * 0x9e3779b97f4a7c15ULL +
-                    kernel->entry[ENTRY_SYSTEM_CALL];
-  kernel->key = key | 1;
-  kernel->place = key * 0x9e3779b97f4a7c15ULL >> 58;
+  // Of a library's system call the place in its page, which it has in every process; of an interrupt none.
+  const __u64 call = kernel->entry[ENTRY_SYSTEM_CALL];
+  const __u64 pc = call >> 63 ? 0 : kernel->entry[ENTRY_PC] & 4095;
+  const __u64 key = (call << 14 | pc << 2 | kernel->is_kept_off << 1) + 1;
+  kernel->key = key;
+  kernel->place = key * 0x9e3779b97f4a7c15ULL >> (64 - KNOWN_KERNEL_STACK_BITS);
   return 1;
 }
 
@@ -84,9 +86,15 @@ VERIFIED_ALONE __u32 find_known_stack(struct scratch* s) {
 static long find_address(__u32 index, void* context) {
   struct kernel_stack_state* kernel = &(*(struct scratch**)context)->kernel;
   if (kernel->words[bounded(index, KERNEL_STACK_WORDS)] != kernel->address) return 0;
-  kernel->times++;
-  kernel->found = index;
+  if (!kernel->times++) kernel->found = index;
   return 0;
+}
+
+/// Into `times` and `found`.
+static __always_inline void find_in_stack(struct scratch* s, __u64 address) {
+  s->kernel.address = address;
+  s->kernel.times = 0;
+  bpf_loop(s->kernel.words_read, find_address, &s, 0);
 }
 
 /// Of the frame `index` of the sample's stack: its slot. Ends where there is none, or more than one.
@@ -102,9 +110,7 @@ static long learn_slot(__u32 index, void* context) {
     learnt->frames = address == kernel->entry[0] ? kernel->frames : 0;
     return 1;
   }
-  kernel->address = address;
-  kernel->times = 0;
-  bpf_loop(kernel->words_read, find_address, &s, 0);
+  find_in_stack(s, address);
   if (kernel->times != 1 || kernel->found < learnt->words) return 1;
   learnt->slot[bounded(index, KNOWN_KERNEL_FRAMES)] = kernel->found;
   learnt->words = kernel->found + 1;
@@ -121,12 +127,19 @@ VERIFIED_ALONE int learn_kernel_stack(struct scratch* s) {
   known->patience = patience > MOST_MISSES ? MOST_MISSES : patience;
   // Its last slot is below what is looked at, as the registers are: it would be found twice.
   const __u64 bytes = kernel->to - 8 - kernel->from;
-  if (kernel->frames > KNOWN_KERNEL_FRAMES || bytes >= KERNEL_STACK_WORDS * 8) return 0;
+  if (kernel->frames < 2 || kernel->frames > KNOWN_KERNEL_FRAMES || bytes >= KERNEL_STACK_WORDS * 8)
+    return 0;
   if (bpf_probe_read_kernel(kernel->words, bounded(bytes, KERNEL_STACK_WORDS * 8),
                             (const void*)kernel->from))
     return 0;
   kernel->words_read = bytes / 8;
   learnt->frames = learnt->words = 0;
+  // Above the last of these slots is what the random offset has left: words of calls before.
+  const __u64* last = sample_at(&s->room.out, kernel->at + (kernel->frames - 2) * 8);
+  if (!last) return 0;
+  find_in_stack(s, *last);
+  if (!kernel->times) return 0;
+  kernel->words_read = kernel->found + 1;
   bpf_loop(kernel->frames, learn_slot, &s, 0);
   if (!learnt->frames) return 0;
   learnt->key = kernel->key;

@@ -4,7 +4,8 @@
 
 #include <linux/types.h>
 
-#define KNOWN_KERNEL_STACKS 64 /* powers of two */
+#define KNOWN_KERNEL_STACK_BITS 7
+#define KNOWN_KERNEL_STACKS (1 << KNOWN_KERNEL_STACK_BITS) /* powers of two */
 #define KNOWN_KERNEL_FRAMES 32
 #define KERNEL_STACK_WORDS 256
 
@@ -34,7 +35,7 @@ struct kernel_stack_state {
   __u64 at;          /* the stack in the sample */
   __u32 frames;      /* that it has */
   __u32 place;       /* in `known` */
-  __u32 is_kept_off; /* the thread could have run */
+  __u64 is_kept_off; /* the thread could have run */
   __u32 words_read;  /* of `words` */
   __u64 address;     /* that is looked for in these */
   __u32 times;       /* that it is there */

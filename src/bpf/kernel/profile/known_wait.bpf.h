@@ -62,6 +62,18 @@ static long compare_label_slot(__u32 index, void* context) {
   return walk->differs;
 }
 
+/// The slots of vitrine's writer are one behind the other.
+static __always_inline int has_label_slots(struct slot_walk* walk) {
+  const struct known_wait* known = walk->known;
+  if (known->label_slots == 2 && known->label[0].address == known->label[1].address + 8) {
+    __u64 words[2];
+    return !READ_USER(words, sizeof words, known->label[1].address) &&
+           words[0] == known->label[1].word && words[1] == known->label[0].word;
+  }
+  bpf_loop(known->label_slots, compare_label_slot, walk, 0);
+  return !walk->differs;
+}
+
 /// Whether this wait is like the one that the block has. s->wait.facts are this one's, and s->kernel has its stack.
 VERIFIED_ALONE int is_like_wait(struct scratch* given, __u32 number, __u32 tgid) {
   struct scratch* s = given ? as_element(given) : 0;
@@ -73,14 +85,14 @@ VERIFIED_ALONE int is_like_wait(struct scratch* given, __u32 number, __u32 tgid)
   if (known->kernel_stack &&
       (known_at_place(s)->number != known->kernel_stack || !is_known_stack(s)))
     return 0;
-  if (find_space(&s->unwinding, tgid, known->facts.image) || s->unwinding.space != known->space)
+  if (find_space(&s->unwinding, tgid, known->facts.image, last_reuse()) ||
+      s->unwinding.space != known->space)
     return 0;
   struct slot_walk walk = {.s = s, .known = known};
   s->unwinding.window_bytes = 0;
   bpf_loop(known->user_slots, compare_user_slot, &walk, 0);
   if (walk.differs) return 0;
-  bpf_loop(known->label_slots, compare_label_slot, &walk, 0);
-  if (walk.differs) return 0;
+  if (!has_label_slots(&walk)) return 0;
   if (!known->set) return 1;
   return read_serial_head(&s->room.head, known->set) && s->room.head.serial == known->serial;
 }

@@ -139,6 +139,7 @@ int reused(const __u64* ctx) {
   const __u32 tgid = bpf_get_current_pid_tgid() >> 32;
   if (!has_code_within(tgid, start, start + length)) return 0;
   const __u64 now = bpf_ktime_get_ns();
+  note_reuse(now);
   bpf_map_update_elem(&reused_at, &tgid, &now, BPF_ANY);
   return 0;
 }

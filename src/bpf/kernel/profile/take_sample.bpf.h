@@ -135,8 +135,9 @@ static __always_inline int is_wanted(struct process* process, const struct task_
   const __u32 tgid = task->tgid;
   if (task->pid == 0) return 0;
   const int only_given = !profile_config.every_process && !profile_config.follow;
+  const struct vitrine_target* given = 0;
   if (only_given) {
-    const struct vitrine_target* given = given_target(tgid, task->group_leader->start_boottime);
+    given = given_target(tgid, task->group_leader->start_boottime);
     if (!given || given->is_bystander) return 0;
   }
   identify(process, task);
@@ -145,6 +146,10 @@ static __always_inline int is_wanted(struct process* process, const struct task_
     count(VITRINE_PROFILE_SAMPLES, is_sample);
     count(VITRINE_PROFILE_UNWANTED, is_sample);
     return 0;
+  }
+  if (given && is_of(given, process->image)) {
+    have_target(process, given);
+    return 1;
   }
   find_target(process, task);
   return profile_config.every_process || process->selected;

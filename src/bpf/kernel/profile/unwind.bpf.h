@@ -47,6 +47,19 @@ struct {
   __type(value, __u64);
 } reused_at SEC(".maps");
 
+/// The last of these of any process, or later: no look is needed where it was long ago. Written before them.
+__u64 last_reused_at;
+
+#define REUSE_TRIES 8
+
+static __always_inline void note_reuse(__u64 now) {
+  for (int i = 0; i < REUSE_TRIES; ++i) {
+    const __u64 last = *(volatile __u64*)&last_reused_at;
+    if (last >= now || __sync_val_compare_and_swap(&last_reused_at, last, now) == last) return;
+  }
+  *(volatile __u64*)&last_reused_at = ~0ULL;  // from now on, each look is made
+}
+
 #define NOT_FOUND (1U << VITRINE_UNWIND_CODE_BITS) /* and an enum vitrine_unwound: no code */
 
 #if defined(__TARGET_ARCH_x86)
@@ -372,7 +385,13 @@ static long unwind_frame(__u32 index, void* context) {
 
 /// The regions of the process, if they are known, as of the program that it executes. Returns 0, or an
 /// enum vitrine_unwound.
-static __always_inline __u32 find_space(struct unwinding* u, __u32 tgid, __u64 image) {
+static __always_inline __u64 last_reuse(void) {
+  return *(volatile __u64*)&last_reused_at;
+}
+
+/// `reuse_ns`: none of them is later.
+static __always_inline __u32 find_space(struct unwinding* u, __u32 tgid, __u64 image,
+                                        __u64 reuse_ns) {
   const struct vitrine_unwind_tables* tables = tables_of_rules();
   const __u32* id = bpf_map_lookup_elem(&unwind_spaces, &tgid);
   if (!tables || !id) return VITRINE_UNWOUND_NO_SPACE;
@@ -381,8 +400,10 @@ static __always_inline __u32 find_space(struct unwinding* u, __u32 tgid, __u64 i
       &tables->spaces[bounded(wanted, VITRINE_UNWIND_SPACES)];
   if (space->id != wanted || space->tgid != tgid || space->image != image)
     return VITRINE_UNWOUND_NO_SPACE;
-  const __u64* reused = bpf_map_lookup_elem(&reused_at, &tgid);
-  if (reused && *reused >= space->known_ns) return VITRINE_UNWOUND_CHANGED;
+  if (reuse_ns >= space->known_ns) {
+    const __u64* reused = bpf_map_lookup_elem(&reused_at, &tgid);
+    if (reused && *reused >= space->known_ns) return VITRINE_UNWOUND_CHANGED;
+  }
   u->space = wanted;
   u->first_region = space->first;
   u->regions = space->count;
@@ -416,7 +437,7 @@ static __always_inline __u32 unwind_user_stack(struct scratch* s, __u64 register
   u->needs_more = 0;
   u->fp_at = FRAME_POINTER_REGISTER;
   if (!registers) return VITRINE_UNWOUND_NO_SPACE;
-  const __u32 unknown = find_space(u, process->tgid, process->image);
+  const __u32 unknown = find_space(u, process->tgid, process->image, ~0ULL);
   if (unknown) return unknown;
   u->pc = registers[INSTRUCTION_POINTER];
   u->sp = u->low = registers[STACK_POINTER];
