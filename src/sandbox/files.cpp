@@ -466,24 +466,33 @@ Result<void> write_into(const std::string& path, const Content& content) {
   return put(content, file.get(), path);
 }
 
+/// 0: there is nothing, or that cannot be known.
+mode_t mode_of(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_mode : 0;
+}
+
+/// `mode`: of what is there.
+Result<void> write_where(const std::string& path, mode_t mode, const Content& content,
+                         StagedFile::Access access) {
+  if (mode != 0 && !S_ISREG(mode) && !S_ISDIR(mode)) return write_into(path, content);
+  auto staged = TRY(StagedFile::write(path, content, StagedFile::Time::now, access));
+  return staged.put_in_place();
+}
+
 }  // namespace
 
 Result<bool> write_whole(const std::string& path, std::string_view bytes,
                          StagedFile::Access access) {
-  struct stat status {};
-  const bool exists = ::stat(path.c_str(), &status) == 0;
-  if (exists && S_ISREG(status.st_mode) && holds(path, bytes)) return false;
-  TRY(write_pieces(path, content_of(std::as_bytes(std::span(bytes))), access));
+  const mode_t mode = mode_of(path);
+  if (S_ISREG(mode) && holds(path, bytes)) return false;
+  TRY(write_where(path, mode, content_of(std::as_bytes(std::span(bytes))), access));
   return true;
 }
 
 Result<void> write_pieces(const std::string& path, const Content& content,
                           StagedFile::Access access) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
-    return write_into(path, content);
-  auto staged = TRY(StagedFile::write(path, content, StagedFile::Time::now, access));
-  return staged.put_in_place();
+  return write_where(path, mode_of(path), content, access);
 }
 
 }  // namespace vitrine::sandbox

@@ -3,9 +3,10 @@
 
     counted_beside_perf.py VITRINE COUNTED
 
-Both sample the same seconds by the same clock of the CPUs. What is the truth is not known to a percent or two: rusage
-leaves out interrupts, and perf, where it is asked for one program, what a process does once it has no number any more.
-vitrine's samples lie between the two, but for two percent and the error of sampling.
+Both sample the same seconds by the same clock of the CPUs. Neither rusage nor perf is the truth to a percent or two:
+rusage is off where wake-ups preempt threads (counted_test.cpp), and perf, where it is asked for one program, lacks what
+a process does once it has no number any more. vitrine's samples lie between the two, but for two percent and the error
+of sampling.
 """
 import json
 import math
@@ -60,7 +61,7 @@ def run(vitrine, program, kind, place):
         time.sleep(0.1)
     load.stdin.write("\n")
     load.stdin.flush()
-    _, used_ns = map(int, load.stdout.readline().split())
+    used_ns = int(load.stdout.readline())
     load.stdin.close()
     load.wait()
     time.sleep(0.3)
