@@ -353,6 +353,29 @@ TEST(AgentCheck, ErrorsHaveTheirPlaces) {
   EXPECT_EQ(vitrine({"agent", "--check", (folder / "none.toml").string()}).status, 4);
 }
 
+TEST(AgentCheck, ErrorsOfTheEnvironmentNameItsVariable) {
+  Folder folder;
+  const auto error = [&](const std::string& variable, const std::string& text) {
+    write_file(folder / "a.toml", text);
+    ChildOptions options;
+    options.env = {variable};
+    const Outcome outcome =
+        run({VITRINE, "agent", "--check", (folder / "a.toml").string()}, options);
+    EXPECT_EQ(outcome.status, 2) << variable;
+    EXPECT_THAT(outcome.err, Not(HasSubstr("a.toml")));
+    return outcome.err;
+  };
+  const std::string secure = "[export]\nurl = \"otlp+https://localhost\"\n";
+  EXPECT_THAT(error("OTEL_EXPORTER_OTLP_CERTIFICATE=/nowhere", secure),
+              HasSubstr("OTEL_EXPORTER_OTLP_CERTIFICATE: invalid authorities /nowhere"));
+  EXPECT_THAT(error("OTEL_EXPORTER_OTLP_HEADERS=secret", secure),
+              AllOf(HasSubstr(" OTEL_EXPORTER_OTLP_HEADERS is not"), Not(HasSubstr("secret"))));
+  EXPECT_THAT(error("OTEL_EXPORTER_OTLP_ENDPOINT=ftp://host", "[export]\nurl = \"otlp\"\n"),
+              HasSubstr("OTEL_EXPORTER_OTLP_ENDPOINT: invalid collector URL: "));
+  EXPECT_THAT(error("VITRINE_REDACT_SECRET=short", secure + "[labels]\nredact = [\"user\"]\n"),
+              HasSubstr("the secret in VITRINE_REDACT_SECRET has 5 bytes"));
+}
+
 TEST(AgentCheck, PrintsAFileThatMeansTheSame) {
   Folder folder;
   const Outcome once = check(folder,

@@ -1,10 +1,12 @@
 #include "cli/agent/request.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -187,10 +189,38 @@ Result<void> parse_words(CLI::App& app, const std::vector<std::string>& words) {
   return {};
 }
 
-Result<std::unique_ptr<AgentRequest>> request_of(const std::vector<std::string>& words) {
+/// The secret of redaction, for each try: what takes it removes it from the environment.
+class KeptSecret {
+ public:
+  KeptSecret() {
+    const char* const value = std::getenv(variable);
+    if (value != nullptr) secret() = value;
+  }
+  ~KeptSecret() { restore(); }
+  KeptSecret(const KeptSecret&) = delete;
+  KeptSecret& operator=(const KeptSecret&) = delete;
+
+  static constexpr const char* variable = "VITRINE_REDACT_SECRET";
+
+  static void restore() {
+    if (!secret().empty()) ::setenv(variable, secret().c_str(), 1);
+  }
+
+ private:
+  static std::string& secret() {
+    static std::string kept;
+    return kept;
+  }
+};
+
+Result<std::unique_ptr<AgentRequest>> request_of(
+    const std::vector<std::string>& words,
+    exporter::Environment environment = exporter::own_environment()) {
+  KeptSecret::restore();
   CLI::App app;
   auto request = std::make_unique<AgentRequest>();
   request->define(app);
+  request->sending.set_environment(std::move(environment));
   TRY(parse_words(app, words));
   TRY(request->take());
   return request;
@@ -212,11 +242,24 @@ std::vector<std::string> flag_values(const AgentKey& key, std::vector<std::strin
   return values;
 }
 
+/// The variable of OpenTelemetry without which all is right; empty: none.
+std::string blamed_variable(const std::vector<std::string>& words) {
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string name(*entry, std::strcspn(*entry, "="));
+    if (!name.starts_with("OTEL_EXPORTER_OTLP_")) continue;
+    const auto without = [&](const std::string& other) {
+      return other == name ? std::nullopt : exporter::own_environment()(other);
+    };
+    if (request_of(words, without)) return name;
+  }
+  return {};
+}
+
 /// An error of all settings as one of the value that it is about: without it all is right, or, where
 /// another value is wrong too, the last without which the error is another one: values come behind those
 /// that they need.
 template <class Parse>
-Error blamed(Error error, const std::vector<AgentSetting>& settings, Parse parse) {
+Error blamed_setting(Error error, const std::vector<AgentSetting>& settings, Parse parse) {
   const AgentSetting* about = nullptr;
   for (const AgentSetting& setting : settings) {
     if (setting.source.empty() || setting.source.starts_with('-')) continue;
@@ -229,28 +272,16 @@ Error blamed(Error error, const std::vector<AgentSetting>& settings, Parse parse
   return error;
 }
 
-/// Of each try, the secret of redaction: what takes it removes it from the environment.
-class KeptSecret {
- public:
-  KeptSecret() {
-    const char* const value = std::getenv(variable);
-    if (value != nullptr) secret() = value;
+/// An error of all settings, with what it is about: a variable of the environment, or a value.
+Error blamed(Error error, const std::vector<AgentSetting>& settings) {
+  if (error.message.find(KeptSecret::variable) != std::string::npos) return error;
+  if (const std::string name = blamed_variable(words_of(settings)); !name.empty()) {
+    if (error.message.find(name) == std::string::npos) error.message = name + ": " + error.message;
+    return error;
   }
-  ~KeptSecret() { restore(); }
-  KeptSecret(const KeptSecret&) = delete;
-  KeptSecret& operator=(const KeptSecret&) = delete;
-
-  static void restore() {
-    if (!secret().empty()) ::setenv(variable, secret().c_str(), 1);
-  }
-
- private:
-  static constexpr const char* variable = "VITRINE_REDACT_SECRET";
-  static std::string& secret() {
-    static std::string kept;
-    return kept;
-  }
-};
+  return blamed_setting(std::move(error), settings,
+                        [](const auto& words) { return request_of(words); });
+}
 
 }  // namespace
 
@@ -324,8 +355,7 @@ Result<AgentConfiguration> configure_agent(const std::string& file, const GivenO
   else
     configuration.traces = tables_of(std::span(tables.begin(), tables.end()), file);
   auto request = request_of(words_of(configuration.settings));
-  if (!request)
-    return tl::unexpected(blamed(std::move(request.error()), configuration.settings, &request_of));
+  if (!request) return tl::unexpected(blamed(std::move(request.error()), configuration.settings));
   configuration.request = std::move(*request);
   const Redaction& redaction = configuration.request->view.redaction();
   std::string hidden;  // what is redacted in all traces, and how
@@ -335,8 +365,9 @@ Result<AgentConfiguration> configure_agent(const std::string& file, const GivenO
   for (const auto& settings : configuration.traces) {
     auto table = trace_of(words_of(settings), redaction);
     if (!table)
-      return tl::unexpected(blamed(std::move(table.error()), settings,
-                                   [&](const auto& words) { return trace_of(words, redaction); }));
+      return tl::unexpected(
+          blamed_setting(std::move(table.error()), settings,
+                         [&](const auto& words) { return trace_of(words, redaction); }));
     table->identity = hidden;
     for (const std::string& word : words_of(settings)) table->identity += word + '\0';
     configuration.request->traces.push_back(std::move(*table));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/sender.hpp"
@@ -29,6 +30,9 @@ class SendingOptions {
  public:
   void define(CLI::App& app);
   [[nodiscard]] bool given() const { return engine_.given(); }
+  void set_environment(exporter::Environment environment) {
+    engine_.set_environment(std::move(environment));
+  }
   /// With OpenTelemetry's environment variables. Errors: usage, and those of exporter::Exporter.
   /// `nothing`: without the spool, which another one has; to find out whether all else is right.
   enum class Keeping : std::uint8_t { usual, nothing };

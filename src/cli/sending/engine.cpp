@@ -73,7 +73,7 @@ Result<exporter::ExportOptions> EngineOptions::take(exporter::Signal signal,
   exporter::ExportOptions options = options_;
   if (!url.empty()) options.url = url;
   options.signal = signal;
-  return exporter::with_environment(std::move(options), exporter::own_environment());
+  return exporter::with_environment(std::move(options), environment_);
 }
 
 bool report_sent(const exporter::ExportCounters& counters, const std::string& spool,

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.hpp"
+#include "export/environment.hpp"
 #include "export/exporter.hpp"
 
 namespace vitrine::cli {
@@ -16,6 +18,8 @@ class EngineOptions {
   /// `what`: is sent; `engines`: URLs of those beside OTLP, with a comma behind each.
   void define(CLI::App& app, std::string_view what, std::string_view engines);
   [[nodiscard]] bool given() const { return !options_.url.empty(); }
+  /// Variables of OpenTelemetry are read there; without it, in this process's environment.
+  void set_environment(exporter::Environment environment) { environment_ = std::move(environment); }
   /// What was given makes sense without --export; `more`: so was another option of it. Errors: usage.
   [[nodiscard]] Result<void> check(bool more) const;
 
@@ -30,6 +34,7 @@ class EngineOptions {
 
  private:
   exporter::ExportOptions options_;
+  exporter::Environment environment_ = exporter::own_environment();
   std::size_t request_bytes_ = 0;
 };
 

@@ -309,9 +309,10 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& header,
   const bool again = look.problem.empty() && !assumed && take_keys(sets);
   if (again)
     if (const auto merged = merged_.find(keys_); merged != merged_.end()) return merged->second;
-  for (const bpf::FireSet& set : sets) add(look, header, set, !again);
+  bool lasts = again;
+  for (const bpf::FireSet& set : sets) lasts &= add(look, header, set, !again);
   if (assumed) require_all(look, sets);
-  if (!again || !shown_.error.empty()) return shown_;
+  if (!lasts) return shown_;
   shown_.id = ++last_id_;
   if (merged_.size() >= kept_sets) merged_.clear();
   return merged_.emplace(keys_, std::move(shown_)).first->second;
@@ -345,17 +346,22 @@ bool EventLabels::take_keys(std::span<const bpf::FireSet> sets) {
   return true;
 }
 
-/// `keeps`: sets are kept for themselves, as what the event has in all is not.
-void EventLabels::add(LabelsLook& look, const vitrine_event_header& header, const bpf::FireSet& set,
+/// `keeps`: sets are kept for themselves, as what the event has in all is not. Returns whether they are the same in each
+/// event with this set.
+bool EventLabels::add(LabelsLook& look, const vitrine_event_header& header, const bpf::FireSet& set,
                       bool keeps) {
   const SetKey key{set.head.id, set.head.definition};
   const bool whole_by_id = keeps && is_whole_by_id(set);
   if (whole_by_id)
-    if (const auto kept = kept_.find(key); kept != kept_.end()) return merge(kept->second);
-  if (set.forgotten) return complain("they were sent earlier, and are no longer stored");
-  if (!look.subject) return;
+    if (const auto kept = kept_.find(key); kept != kept_.end()) return merge(kept->second), true;
+  const auto differs = [this](const char* error) {
+    complain(error);
+    return false;
+  };
+  if (set.forgotten) return differs("they were sent earlier, and are no longer stored");
+  if (!look.subject) return false;
   if (look.image != 0 && look.image != header.image)
-    return complain("the process executed another program at that time");
+    return differs("the process executed another program at that time");
 
   // The kernel looked where it was configured to at that time, or where another process has its
   // labels: that counts if it is where this one has its own.
@@ -364,8 +370,8 @@ void EventLabels::add(LabelsLook& look, const vitrine_event_header& header, cons
     return is_place(set.head.definition, definition);
   });
   if (now == all.end()) {
-    if (header.flags & (VITRINE_FIRE_ASSUMED | VITRINE_FIRE_INHERITED)) return;
-    return complain("the process changed its libraries at that time");
+    if (header.flags & (VITRINE_FIRE_ASSUMED | VITRINE_FIRE_INHERITED)) return false;
+    return differs("the process changed its libraries at that time");
   }
 
   KernelSlot slot{set.head.state, set.head.slot_address, set.head.slot, set.chunks, 0};
@@ -376,14 +382,25 @@ void EventLabels::add(LabelsLook& look, const vitrine_event_header& header, cons
     slot.thread_pointer = thread.thread_pointer;
   }
   std::size_t bytes_left = limits::within_hard_caps(limits_).bytes_per_thread;
-  const KernelReading reading = decode_kernel_slot(*look.subject, *now, slot, &bytes_left);
-  if (!reading.set) return complain(reading.set.error().message);
-  if (!reading.complete) return complain("part of them was not resident at that time");
+  KernelReading reading = decode_kernel_slot(*look.subject, *now, slot, &bytes_left);
+  if (!reading.complete) {
+    complain(reading.set ? "part of them was not resident at that time"
+                         : reading.set.error().message);
+    return false;
+  }
+  merge(reading.set);
   if (whole_by_id) {
     if (kept_.size() >= kept_sets) kept_.clear();
-    kept_.emplace(key, *reading.set);
+    kept_.emplace(key, std::move(reading.set));
   }
-  merge(*reading.set);
+  return true;
+}
+
+void EventLabels::merge(const Result<format::LabelSet>& set) {
+  if (set)
+    merge(*set);
+  else
+    complain(set.error().message);
 }
 
 /// Formats with the same content count once.

@@ -108,10 +108,11 @@ class EventLabels {
   std::optional<std::uint32_t> number_of(const Definition& definition);
   vitrine_target target_of(Subject& subject);
   bool take_keys(std::span<const bpf::FireSet> sets);
-  void add(LabelsLook& look, const vitrine_event_header& header, const bpf::FireSet& set,
+  bool add(LabelsLook& look, const vitrine_event_header& header, const bpf::FireSet& set,
            bool keeps);
   static bool publishes_nothing(const LabelsLook& look, const vitrine_event_header& header);
   void require_all(const LabelsLook& look, std::span<const bpf::FireSet> sets);
+  void merge(const Result<format::LabelSet>& set);
   void merge(const format::LabelSet& set);
   void complain(const std::string& error);
 
@@ -128,8 +129,8 @@ class EventLabels {
   /// What events with these sets, and no others, published: sets that the kernel sends once, and names by their
   /// ids afterwards.
   std::unordered_map<std::vector<SetKey>, DisplayedLabels, SetKeyHash> merged_;
-  /// Such sets, decoded, of events that have others as well.
-  std::unordered_map<SetKey, format::LabelSet, SetKeyHash> kept_;
+  /// Such sets, decoded, or why they cannot be, of events that have others as well.
+  std::unordered_map<SetKey, Result<format::LabelSet>, SetKeyHash> kept_;
   std::uint32_t epoch_ = 0;  ///< of kept_ and merged_
   std::uint64_t last_id_ = 0;
   std::vector<SetKey> keys_;  ///< of the event at hand
