@@ -1,5 +1,6 @@
 #include "bpf/event.hpp"
 
+#include <cstring>
 #include <utility>
 
 #include "base/limits.hpp"
@@ -136,6 +137,17 @@ Result<void> take_sample(RecordReader& reader, StackSample& sample) {
 }
 
 }  // namespace
+
+static_assert(sizeof(vitrine_span_sample) < sizeof(vitrine_event_header) &&
+              offsetof(vitrine_span_sample, kind) == offsetof(vitrine_event_header, kind));
+
+std::optional<vitrine_span_sample> parse_span_sample(std::span<const std::byte> record) {
+  vitrine_span_sample span{};
+  if (record.size() != sizeof span) return std::nullopt;
+  std::memcpy(&span, record.data(), sizeof span);
+  if (span.kind != VITRINE_SAMPLE_SPAN || span.model == 0) return std::nullopt;
+  return span;
+}
 
 Result<void> parse_stack_sample(std::span<const std::byte> record, StackSample& sample) {
   RecordReader reader(record);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -114,6 +115,9 @@ struct StackSample {
 
 /// Takes a record apart, into `sample` (whose vectors are used again). Error: malformed.
 Result<void> parse_stack_sample(std::span<const std::byte> record, StackSample& sample);
+
+/// The same of a sample that is one by its model. Nothing: the record is another one.
+std::optional<vitrine_span_sample> parse_span_sample(std::span<const std::byte> record);
 
 // Reading what the sampler emits: pure, no kernel needed.
 

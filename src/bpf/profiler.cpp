@@ -204,6 +204,8 @@ class LoadedProfiler final : public Profiler {
     return hand_over_pending(sink);
   }
 
+  void hand_over_spans(SpanSink sink) override { spans_ = std::move(sink); }
+
   void take_rows(const RowTable::Sink& sink) override {
     if (rows_ != nullptr) rows_->table.take(sink);
   }
@@ -306,6 +308,7 @@ class LoadedProfiler final : public Profiler {
     config.unwinds = options_.unwinds;
     config.rows = rows();
     config.filter = filter();
+    config.spans = options_.spans && rows() != 0 && (filter() & VITRINE_FILTER_BY_SPAN) == 0;
     config.wakers = wakers();
     config.selection = options_.selects ? 1 : 0;
     const auto row_ns =
@@ -366,7 +369,13 @@ class LoadedProfiler final : public Profiler {
     if (const auto& waker = sample_.waker) kept_.complete(waker->head.event, waker->sets);
   }
 
+  void hand_over(const vitrine_span_sample& span) {
+    rows_->table.add(span.row);
+    if (spans_) spans_(span);
+  }
+
   void hand_over(std::span<const std::byte> record, const Sink& sink) {
+    if (const auto span = parse_span_sample(record)) return hand_over(*span);
     if (!parse_stack_sample(record, sample_)) return;  // vitrine's program writes none such
     complete();
     program_->bss->config.epoch = kept_.epoch();
@@ -384,9 +393,11 @@ class LoadedProfiler final : public Profiler {
   /// one may refer to it.
   void hand_over_until(std::uint32_t generation, std::span<const std::byte> record,
                        const Sink& sink) {
-    if (!parse_stack_sample(record, sample_)) return;
-    if (sample_.head.generation == generation) return hand_over(record, sink);
-    complete();
+    const auto span = parse_span_sample(record);
+    if (!span && !parse_stack_sample(record, sample_)) return;
+    if ((span ? span->generation : sample_.head.generation) == generation)
+      return hand_over(record, sink);
+    if (!span) complete();
     if (later_bytes_ + record.size() > ring_bytes()) {
       ++unfinished_.lost;
       return;
@@ -459,6 +470,7 @@ class LoadedProfiler final : public Profiler {
   std::unique_ptr<MappedRows> rows_;           // null: samples are not added up
   std::vector<std::vector<std::byte>> later_;  // records for the next poll()
   std::size_t later_bytes_ = 0;
+  SpanSink spans_;
   std::mutex naming_;  // variables of the program, with the address and its name
   std::vector<bpf_link*> links_;
   std::uint64_t stopped_ns_ = 0;  // 0: not yet

@@ -158,8 +158,10 @@ Result<std::size_t> RecordRing::poll(milliseconds timeout, const Sink& sink) {
 
 namespace {
 
-/// Fires of one thread at one site have the same number: behind the header is where it fired.
+/// Fires of one thread at one site have the same number: behind the header is where it fired. Shorter records have
+/// one of their own.
 std::uint64_t source_of(std::span<const std::byte> record) {
+  if (record.size() < sizeof(vitrine_event_header)) return 0;
   struct {
     vitrine_event_header header;
     std::uint64_t address;

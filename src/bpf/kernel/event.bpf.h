@@ -208,17 +208,19 @@ static __always_inline void fill_ids(struct vitrine_event_header* header,
   header->pid = tid_at_level(BPF_CORE_READ(task, group_leader), config.pid_level);
 }
 
-/// Sends the first `used` bytes of the record, at most `most`, without a wake-up unless the buffer
-/// fills, or something cannot wait. Returns whether it had room.
+/// How a record is sent: without a wake-up unless the buffer fills, or something cannot wait.
+static __always_inline __u64 wake_up_flags(int at_once) {
+  if (!at_once &&
+      (!reader_waits || bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < config.wake_bytes))
+    return BPF_RB_NO_WAKEUP;
+  reader_waits = 0;
+  return BPF_RB_FORCE_WAKEUP;
+}
+
+/// Sends the first `used` bytes of the record, at most `most`. Returns whether it had room.
 static __always_inline int submit(const struct label_buffer* record, __u64 used, __u64 most,
                                   int at_once) {
   asm volatile("" : "+r"(used));
   if (used > most) return 0;
-  __u64 flags = BPF_RB_NO_WAKEUP;
-  if (at_once ||
-      (reader_waits && bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= config.wake_bytes)) {
-    reader_waits = 0;
-    flags = BPF_RB_FORCE_WAKEUP;
-  }
-  return bpf_ringbuf_output(&events, (void*)record->bytes, used, flags) == 0;
+  return bpf_ringbuf_output(&events, (void*)record->bytes, used, wake_up_flags(at_once)) == 0;
 }

@@ -47,6 +47,7 @@ struct vitrine_profile_config {
   __u32 row_bits;   /* of the length of a cell's time, in ns */
   __u32 generation; /* of rows: those of one are the first half, those of the next the second */
   __u32 filter;     /* enum vitrine_filter; 0: there is none */
+  __u32 spans;      /* samples that have a model are sent as vitrine_span_sample */
   __u32 selection;  /* raised to ask for the samples of every process again; 0: none is refused */
 };
 
@@ -85,6 +86,7 @@ enum vitrine_sample_kind {
   /* Of the thread that was on the CPU which ended the wait of the sample that this one is behind. It may have been
    * interrupted, and an interrupt have ended the wait: its kernel stack shows it. */
   VITRINE_SAMPLE_WAKER,
+  VITRINE_SAMPLE_SPAN, /* vitrine_span_sample */
 };
 
 /* vitrine_event_header.flags, beside enum vitrine_fire_flag. */
@@ -122,6 +124,20 @@ struct vitrine_stack_sample {
   __u32 left_gaps;  /* bit n: the page n after that of `left_start` */
   __u32 frames;     /* that were found: more than `frame_bytes` has, if it is a ring */
   __u32 exec_id;    /* raised by each exec of the process */
+  __u32 model;      /* as `row`, of the row of its model: it is the model, if the row is new */
+  __u32 reserved;
+};
+
+/* A sample on the CPU that differs from one sent before, its model, by time, trace and span alone. Shorter than a
+ * vitrine_event_header, and `kind` is where that has it. */
+struct vitrine_span_sample {
+  __u64 time_ns;     /* CLOCK_MONOTONIC */
+  __u64 trace_id[2]; /* bytes */
+  __u32 kind;        /* VITRINE_SAMPLE_SPAN */
+  __u32 generation;  /* of rows, when it was sent */
+  __u64 span_id;     /* bytes */
+  __u32 model;       /* number of that one's row, plus one */
+  __u32 row;         /* as of vitrine_stack_sample */
 };
 
 /* ---- What is kept in the kernel meanwhile ---- */

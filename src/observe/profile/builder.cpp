@@ -520,11 +520,15 @@ Index ProfileBuilder::labels(const DisplayedLabels& fired) {
 
 Index ProfileBuilder::link(const DisplayedLabels& fired) {
   if (!fired.set.trace) return none;
-  const profile::Link link{fired.set.trace->trace_id, fired.set.trace->span_id};
+  const Index index = link({fired.set.trace->trace_id, fired.set.trace->span_id});
+  losses_.truncated_labels += index == none;
+  return index;
+}
+
+Index ProfileBuilder::link(const profile::Link& link) {
   if (links_.size() < limits::profile_label_sets) return links_.add(link);
-  if (const auto [at, there] = links_.find(link); there) return at;
-  ++losses_.truncated_labels;
-  return none;
+  const auto [at, there] = links_.find(link);
+  return there ? at : none;
 }
 
 bool ProfileBuilder::add(profile::Sample sample) {

@@ -69,6 +69,8 @@ class ProfileBuilder {
   profile::Index process(const SampledPrograms::Program& program);
   profile::Index labels(const DisplayedLabels& labels);
   profile::Index link(const DisplayedLabels& labels);
+  /// Not counted where there is no room for it.
+  profile::Index link(const profile::Link& link);
 
   /// Returns false, and counts it as lost, where there is no room for it.
   bool add(profile::Sample sample);

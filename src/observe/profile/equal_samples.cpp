@@ -6,6 +6,8 @@
 namespace vitrine::observe {
 namespace {
 
+using profile::none;
+
 bool is_equal(const profile::Sample& one, const profile::Sample& other) {
   return one.measure == other.measure && one.process == other.process && one.stack == other.stack &&
          one.labels == other.labels && one.link == other.link && one.tid == other.tid &&
@@ -24,38 +26,56 @@ bpf::StackSample without_labels(const bpf::StackSample& sample) {
 
 }  // namespace
 
-void EqualSamples::begin(const bpf::StackSample& first, EqualSample row) {
-  row.first = without_labels(first);
-  if (first.waker)
-    row.first.waker = std::make_shared<bpf::StackSample>(without_labels(*first.waker));
-  if (places_.size() <= first.head.row) places_.resize(first.head.row + 1);
-  std::uint32_t& place = places_[first.head.row];
-  if (place != 0) {
-    rows_[place - 1] = std::move(row);
-    return;
+EqualSamples::Place& EqualSamples::place_of(std::uint32_t row) {
+  if (places_.size() <= row) places_.resize(row + std::size_t{1});
+  return places_[row];
+}
+
+void EqualSamples::take(const bpf::StackSample& sample, EqualSample its) {
+  const bool is_added = (sample.head.event.flags & VITRINE_SAMPLE_ADDED) != 0;
+  const bool has_model = find(sample.head.model).sample != nullptr;
+  if (is_added) {
+    const EqualRow row = find(sample.head.row);
+    compare(row, row.link, its);
+    if (row.sample != nullptr) ++row.sample->records;
   }
-  rows_.push_back(std::move(row));
-  place = static_cast<std::uint32_t>(rows_.size());
+  if (has_model) compare(find(sample.head.model), its.sample ? its.sample->link : none, its);
+  const bool begins_row = !is_added && sample.head.row != 0;
+  const bool is_model = !has_model && sample.head.model != 0;
+  if (!begins_row && !is_model) return;
+  its.first = without_labels(sample);
+  if (sample.waker)
+    its.first.waker = std::make_shared<bpf::StackSample>(without_labels(*sample.waker));
+  const profile::Index link = its.sample ? its.sample->link : none;
+  samples_.push_back(std::move(its));
+  const Place place{static_cast<std::uint32_t>(samples_.size()), link};
+  if (begins_row) place_of(sample.head.row) = place;
+  if (is_model) place_of(sample.head.model) = place;
 }
 
-EqualSample* EqualSamples::find(std::uint32_t row) {
-  if (row >= places_.size() || places_[row] == 0) return nullptr;
-  return &rows_[places_[row] - 1];
+void EqualSamples::begin(std::uint32_t row, std::uint32_t model, profile::Index link) {
+  const Place of_model = place_of(model);
+  place_of(row) = {of_model.sample, link};
 }
 
-void EqualSamples::compare(const bpf::StackSample& sample,
-                           const std::optional<profile::Sample>& made) {
+EqualRow EqualSamples::find(std::uint32_t row) {
+  if (row >= places_.size() || places_[row].sample == 0) return {};
+  return {&samples_[places_[row].sample - 1], places_[row].link};
+}
+
+/// Whether `its` is what the row has, with this link.
+void EqualSamples::compare(const EqualRow& row, profile::Index link, const EqualSample& its) {
   ++compared_;
-  EqualSample* row = find(sample.head.row);
-  if (row == nullptr) return;
-  ++row->records;
-  agreed_ += made && row->sample ? is_equal(*made, *row->sample) : !made && !row->sample;
+  if (row.sample == nullptr) return;
+  std::optional<profile::Sample> known = row.sample->sample;
+  if (known) known->link = link;
+  agreed_ += known && its.sample ? is_equal(*known, *its.sample) : !known && !its.sample;
 }
 
 void EqualSamples::end() {
-  for (const EqualSample& row : rows_)
+  for (const EqualSample& row : samples_)
     miscounted_ += std::max(row.records, row.added) - std::min(row.records, row.added);
-  rows_ = {};
+  samples_ = {};
   places_ = {};
 }
 

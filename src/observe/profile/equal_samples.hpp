@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,11 +14,12 @@
 
 namespace vitrine::observe {
 
-/// One row: the sample that it began with, as it is in the profile.
+/// The sample that a row began with, as it is in the profile.
 struct EqualSample {
   std::optional<profile::Sample> sample;  ///< nothing: those of the row are not in the profile
   bool is_refused = false;                ///< by ProfilingOptions::only
-  profile::Losses losses;                 ///< of each
+  profile::Losses losses;                 ///< of each, but for a link that had no room
+  bool has_trace = false;                 ///< and a link, if that had room
   std::size_t unwound_as = 0;             ///< KernelStacks::counted_as
   // By what its stack was found, as another may have to be:
   SampledPrograms::Program program;  ///< null: its process is not observed
@@ -29,15 +31,21 @@ struct EqualSample {
   std::uint64_t records = 0, added = 0;
 };
 
+/// A row, as the profile has it.
+struct EqualRow {
+  EqualSample* sample = nullptr;        ///< null: it has not begun. Good until the next begins
+  profile::Index link = profile::none;  ///< of its samples, as `sample` may be the model of others
+};
+
 class EqualSamples {
  public:
-  /// `first` began a row.
-  void begin(const bpf::StackSample& first, EqualSample row);
-  /// Null: it has not begun. Good until the next begins.
-  EqualSample* find(std::uint32_t row);
-
-  /// `sample` came in though the kernel has added it up: `made` is what it is in the profile.
-  void compare(const bpf::StackSample& sample, const std::optional<profile::Sample>& made);
+  /// If `sample` begins a row or is the model of others, `its` is what these are. If it came in though the kernel has
+  /// added it up, or knows its model, it is compared with that.
+  void take(const bpf::StackSample& sample, EqualSample its);
+  /// A sample with this link, and all else as `model` has it, began a row.
+  void begin(std::uint32_t row, std::uint32_t model, profile::Index link);
+  /// By the kernel's number of a row, or of a model.
+  EqualRow find(std::uint32_t row);
   /// All that was added to these rows, and all their samples, have come in.
   void end();
 
@@ -48,9 +56,15 @@ class EqualSamples {
   [[nodiscard]] std::uint64_t miscounted() const { return miscounted_; }
 
  private:
-  std::vector<EqualSample> rows_;
-  /// In rows_, plus one, by the kernel's number of a row; 0: it has not begun.
-  std::vector<std::uint32_t> places_;
+  struct Place {
+    std::uint32_t sample = 0;  // in samples_, plus one; 0: it has not begun
+    profile::Index link = profile::none;
+  };
+  Place& place_of(std::uint32_t row);
+  void compare(const EqualRow& row, profile::Index link, const EqualSample& its);
+
+  std::deque<EqualSample> samples_;
+  std::vector<Place> places_;  // by the kernel's number of a row
   std::uint64_t compared_ = 0, agreed_ = 0, miscounted_ = 0;
 };
 

@@ -28,6 +28,8 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds first_look{100};
 /// Between two looks into the ring buffer.
 constexpr milliseconds shortest_rest{1}, learning_rest{5}, longest_rest{100};
+/// The same of processes that were there when the profile began: none ends before its first look.
+constexpr milliseconds longest_rest_of_given{200};
 /// The same of a profile that is always on: it is to cost nothing where nothing happens.
 constexpr milliseconds longest_rest_always_on{250};
 /// Before events of other processes are looked at: samples are looked at by what was mapped at their time,
@@ -154,7 +156,9 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
     return static_cast<SampledProcess&>(process);
   }
   [[nodiscard]] milliseconds most_rest() const {
-    return options_.always_on ? longest_rest_always_on : longest_rest;
+    if (options_.always_on) return longest_rest_always_on;
+    const bool are_given = !options_.pids.empty() && !options_.follow;
+    return are_given ? longest_rest_of_given : longest_rest;
   }
   void look_at(ObservedProcess& process);
   void give_go_files();
@@ -265,6 +269,7 @@ Result<void> LiveProfiling::open_profiler() {
   options.unwinds = VITRINE_UNWINDS_NOT;
   if (options_.unwind != Unwind::copy) options.unwinds = VITRINE_UNWINDS_ELSE_COPIES;
   options.rows = rows;
+  options.spans = true;
   options.row_time = options_.time_resolution;
   if (options_.only != nullptr) options.filter = filter_of(*options_.only);
   options.selects = !options_.selection.is_all() && !options_.verify_unwind;

@@ -1,5 +1,7 @@
 #include "observe/profile/samples.hpp"
 
+#include <cstring>
+
 #include "base/clock.hpp"
 #include "base/limits.hpp"
 #include "observe/profile/selection.hpp"
@@ -67,13 +69,12 @@ void ProfileSamples::take(const bpf::StackSample& sample) {
   const profile::Losses before = builder_.losses();
   EqualSample row;
   auto made = sample_of(sample, row);
-  if ((sample.head.event.flags & VITRINE_SAMPLE_ADDED) != 0) {
-    equal_.compare(sample, made);
-  } else if (sample.head.row != 0) {
+  if (sample.head.row != 0 || sample.head.model != 0) {
     row.sample = made;
     row.losses = difference(builder_.losses(), before);
+    row.losses.truncated_labels -= row.has_trace && made && made->link == profile::none;
     row.unwound_as = stacks_.counted_as();
-    equal_.begin(sample, std::move(row));
+    equal_.take(sample, std::move(row));
   }
   if (made) builder_.add(std::move(*made));
 }
@@ -148,6 +149,7 @@ std::optional<profile::Sample> ProfileSamples::sample_of(const bpf::StackSample&
   if (!is_kernel_thread(sample) || sample.waker) {
     made.labels = builder_.labels(labels);
     made.link = builder_.link(labels);
+    row.has_trace = labels.set.trace.has_value();
     is_unread |= !own.error.empty() && own.set.labels.empty();
     builder_.losses().unread_labels += is_unread;
     builder_.losses().truncated_labels +=
@@ -178,50 +180,69 @@ bool ProfileSamples::is_wanted(const profile::Sample& sample, const SampledProgr
   return options_.only->holds(profile, alone);
 }
 
-/// Samples that are equal to one before. If the code of their process was another by then, their stack
-/// is what that is by this code.
 void ProfileSamples::take(const bpf::RowPart& part) {
-  EqualSample* row = equal_.find(part.row);
-  if (row == nullptr) {  // its first sample was passed over, and so are these
+  const EqualRow row = equal_.find(part.row);
+  if (row.sample == nullptr) {  // its first sample was passed over, and so are these
     if (!options_.verify_unwind) builder_.losses().events += part.samples;
     return;
   }
-  row->added += part.samples;
-  if (options_.verify_unwind) return;
-  if (row->is_refused) refused_ += part.samples;
-  add_to(builder_.losses(), row->losses, part.samples);
-  if (row->program == nullptr) return;
-  row->program->sampled = true;
+  row.sample->added += part.samples;
+  if (!options_.verify_unwind) add(*row.sample, row.link, part);
+}
+
+void ProfileSamples::take(const vitrine_span_sample& span) {
+  const EqualRow model = equal_.find(span.model);
+  if (model.sample == nullptr) {
+    ++builder_.losses().events;
+    return;
+  }
+  profile::Link ids;
+  std::memcpy(ids.trace_id.data(), span.trace_id, sizeof span.trace_id);
+  std::memcpy(ids.span_id.data(), &span.span_id, sizeof span.span_id);
+  // The model was decoded from all that it shows: ids that it does not have, no other has.
+  const profile::Index link = model.sample->has_trace ? builder_.link(ids) : profile::none;
+  if (span.row != 0) equal_.begin(span.row, span.model, link);
+  add(*model.sample, link, {span.model, span.time_ns, 1, 0});
+}
+
+/// If the code of their process was another by then, their stack is what that is by this code.
+void ProfileSamples::add(EqualSample& row, profile::Index link, const bpf::RowPart& part) {
+  if (row.is_refused) refused_ += part.samples;
+  add_to(builder_.losses(), row.losses, part.samples);
+  if (row.has_trace && link == profile::none) builder_.losses().truncated_labels += part.samples;
+  if (row.program == nullptr) return;
+  row.program->sampled = true;
   require_events_until(part.time_ns);
   std::uint64_t counted = 0;
-  if (row->sample && !is_kernel_thread(row->first)) {
-    const CodeHistory::Code code = programs_.code_of(*row->program, part.time_ns);
+  if (row.sample && !is_kernel_thread(row.first)) {
+    const CodeHistory::Code code = programs_.code_of(*row.program, part.time_ns);
     const bool is_wakers_other =
-        row->waker != nullptr &&
-        programs_.code_of(*row->waker, part.time_ns)->version != row->waker_version;
-    if (code->version != row->version || is_wakers_other) {
+        row.waker != nullptr &&
+        programs_.code_of(*row.waker, part.time_ns)->version != row.waker_version;
+    if (code->version != row.version || is_wakers_other) {
       const profile::Losses losses = builder_.losses();
       std::vector<profile::Index> above;
-      if (const auto& waker = row->first.waker) {
+      if (const auto& waker = row.first.waker) {
         waker->head.event.time_ns = part.time_ns;
         above =
-            frames_of_waker(*waker, waking_stacks_.look_at(*waker), row->waker, row->waker_version);
+            frames_of_waker(*waker, waking_stacks_.look_at(*waker), row.waker, row.waker_version);
       }
-      stacks_.take(row->first, *row->program, code, events_until_ns_);
+      stacks_.take(row.first, *row.program, code, events_until_ns_);
       counted = 1;
-      row->first.head.event.time_ns = part.time_ns;
-      row->sample->stack = stack_of(row->program, code, row->first, std::move(above));
-      row->version = code->version;
-      row->unwound_as = stacks_.counted_as();
+      row.first.head.event.time_ns = part.time_ns;
+      row.sample->stack = stack_of(row.program, code, row.first, std::move(above));
+      row.version = code->version;
+      row.unwound_as = stacks_.counted_as();
       builder_.losses() = losses;
     }
   }
-  stacks_.count(row->unwound_as, part.samples - counted);
-  if (!row->sample) return;
-  profile::Sample made = *row->sample;
+  stacks_.count(row.unwound_as, part.samples - counted);
+  if (!row.sample) return;
+  profile::Sample made = *row.sample;
+  made.link = link;
   made.count = part.samples;
   made.value_ns =
-      is_off_cpu(row->first) ? part.off_ns : part.samples * (second_ns / options_.frequency);
+      is_off_cpu(row.first) ? part.off_ns : part.samples * (second_ns / options_.frequency);
   made.time_ns = std::max(part.time_ns, began_ns_) + to_unix_ns_;
   builder_.add(std::move(made));
 }

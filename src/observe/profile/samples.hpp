@@ -52,12 +52,16 @@ class ProfileSamples {
         programs_(programs),
         profiler_(profiler),
         stacks_(profiler.unwind_tables()),
-        waking_stacks_([this](Address address) { return profiler_.kernel_function(address); }) {}
+        waking_stacks_([this](Address address) { return profiler_.kernel_function(address); }) {
+    profiler_.hand_over_spans([this](const vitrine_span_sample& span) { take(span); });
+  }
 
   void take(const bpf::StackSample& sample);
   /// Samples that are equal to one before. If the code of their process was another by then, their
   /// stack is what that is by this code.
   void take(const bpf::RowPart& part);
+  /// A sample that has all but trace and span of another one.
+  void take(const vitrine_span_sample& span);
   /// None of these rows comes again: their numbers are others' now.
   void end_rows() { equal_.end(); }
 
@@ -81,6 +85,8 @@ class ProfileSamples {
 
  private:
   std::optional<profile::Sample> sample_of(const bpf::StackSample& sample, EqualSample& row);
+  /// `part` of a row, whose samples are `row` with this link.
+  void add(EqualSample& row, profile::Index link, const bpf::RowPart& part);
   bool is_wanted(const profile::Sample& sample, const SampledProgram& program,
                  const DisplayedLabels& labels) const;
   void require_events_until(std::uint64_t time_ns);

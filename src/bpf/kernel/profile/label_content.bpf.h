@@ -23,11 +23,24 @@ VERIFIED_ALONE int hash_one(struct scratch* s, __u64 word) {
   return 0;
 }
 
+/// Where in the sample so many bytes of the block are; 0: it does not have them.
+static __always_inline __u64 place_in_block(const struct scratch* s, __u64 address, __u64 length) {
+  const struct block_copy* block = &s->row.block;
+  const __u64 offset = (address & s->row.address_mask) - block->address;
+  if (!block->at || offset > block->bytes || length > block->bytes - offset) return 0;
+  return block->at + offset;
+}
+
+/// So many bytes of the block; null: it does not have them.
+static __always_inline const __u64* words_of_block(struct scratch* s, __u64 address, __u64 length) {
+  const __u64 at = place_in_block(s, address, length);
+  return at ? sample_at(&s->room.out, at) : 0;
+}
+
 /// The bytes at an address in the block.
 static __always_inline void hash_of_block(struct scratch* s, __u64 address, __u64 length) {
-  const __u64 offset = (address & s->row.address_mask) - s->row.block.address;
-  const __u64 at = s->row.block.at + offset;
-  if (offset > s->row.block.bytes || length > s->row.block.bytes - offset) {
+  const __u64 at = place_in_block(s, address, length);
+  if (!at) {
     s->row.content_unclear = 1;
     return;
   }
@@ -49,15 +62,29 @@ static __always_inline void hash_of_block(struct scratch* s, __u64 address, __u6
 #define TRACE_ID_KEY 0x64695f6563617274ULL /* "trace_id" */
 #define SPAN_ID_KEY 0x64695f6e617073ULL    /* "span_id" */
 
-/// vitrine's writer has the ids of trace and span as labels, too.
+#define EACH_BYTE 0x0101010101010101ULL
+
+/// The highest bit of each byte that is a lower-case hex digit.
+static __always_inline __u64 hex_digits(__u64 text) {
+  const __u64 low = text & EACH_BYTE * 0x7f;  // a sum stays in its byte
+  const __u64 digits = (low + EACH_BYTE * (0x80 - '0')) & ~(low + EACH_BYTE * (0x7f - '9'));
+  const __u64 letters = (low + EACH_BYTE * (0x80 - 'a')) & ~(low + EACH_BYTE * (0x7f - 'f'));
+  return (digits | letters) & ~text;
+}
+
+/// vitrine's writer has the ids of trace and span as labels, too. What user space does not take for ids
+/// (EventLabels::merge) is a label as any other.
 static __always_inline int is_id_entry(struct scratch* s, const struct label_entry* entry) {
-  const __u64 length = entry->key_length;
-  if (length != 8 && length != 7) return 0;
-  const __u64 offset = (entry->key & s->row.address_mask) - s->row.block.address;
-  if (offset > s->row.block.bytes || length > s->row.block.bytes - offset) return 0;
-  const __u64* key = sample_at(&s->room.out, s->row.block.at + offset);
-  if (!key) return 0;
-  return length == 8 ? *key == TRACE_ID_KEY : *key << 8 == SPAN_ID_KEY << 8;
+  const __u64 length = entry->key_length, digits = entry->value_length;
+  const int is_trace = length == 8 && digits == 32, is_span = length == 7 && digits == 16;
+  if (!is_trace && !is_span) return 0;
+  const __u64* key = words_of_block(s, entry->key, length);
+  const __u64* value = words_of_block(s, entry->value, digits);
+  if (!key || !value) return 0;
+  __u64 valid = hex_digits(value[0]) & hex_digits(value[1]);
+  if (is_trace) valid &= hex_digits(value[2]) & hex_digits(value[3]);
+  if ((valid & EACH_BYTE * 0x80) != EACH_BYTE * 0x80) return 0;
+  return is_trace ? *key == TRACE_ID_KEY : *key << 8 == SPAN_ID_KEY << 8;
 }
 
 static long hash_entry(__u32 index, void* context) {
@@ -90,17 +117,16 @@ static __always_inline void hash_labels(struct scratch* s) {
 
 /// A thread record in the block, without its ids.
 static __always_inline void hash_record(struct scratch* s, __u64 address) {
-  const __u64 offset = (address & s->row.address_mask) - s->row.block.address;
-  const __u16* attributes = sample_at(&s->room.out, s->row.block.at + offset + RECORD_HEADER - 2);
-  s->row.content_unclear = !attributes || offset + RECORD_HEADER > s->row.block.bytes;
-  if (!s->row.content_unclear)
-    hash_of_block(s, address + RECORD_IDS, RECORD_HEADER - RECORD_IDS + *attributes);
+  const __u16* words = (const __u16*)words_of_block(s, address, RECORD_HEADER);
+  s->row.content_unclear = !words;
+  if (words)
+    hash_of_block(s, address + RECORD_IDS,
+                  RECORD_HEADER - RECORD_IDS + words[RECORD_HEADER / 2 - 1]);
 }
 
 /// The ids of that record.
 static __always_inline void hash_ids(struct scratch* s, __u64 address) {
-  const __u64 offset = (address & s->row.address_mask) - s->row.block.address;
-  const __u64* ids = sample_at(&s->room.out, s->row.block.at + offset);
+  const __u64* ids = words_of_block(s, address, RECORD_IDS);
   if (!ids) return;
   vitrine_hash_word(&s->row.content[1], ids[0]);
   vitrine_hash_word(&s->row.content[1], ids[1]);
@@ -156,6 +182,24 @@ static __noinline int find_content(struct scratch* s) {
   else
     hash_record(s, slot);
   return !s->row.content_unclear;
+}
+
+/// After find_content(): the ids of trace and span into s->row.span, if this set alone has them.
+static __always_inline void note_span(struct scratch* s, const struct vitrine_fire_set* set) {
+  if (!set->id && !set->slot) return;  // there is no set
+  const int is_known = s->row.set.whole != s->row.set.without_span;
+  if (is_known && s->row.has_block) return;
+  const __u64* ids = is_known ? words_of_block(s, set->slot, RECORD_HEADER) : 0;
+  // Two slots may have the same record. It counts if it is valid, and its ids are not all zero.
+  const int is_only = s->row.span_at == 0 || s->row.span_at == set->slot;
+  if (!ids || !is_only || (ids[3] & 0xff) != 1 || !(ids[0] | ids[1] | ids[2])) {
+    s->row.span_at = NO_SPAN;
+    return;
+  }
+  s->row.span_at = set->slot;
+  s->row.span.trace_id[0] = ids[0];
+  s->row.span.trace_id[1] = ids[1];
+  s->row.span.span_id = ids[2];
 }
 
 /// After find_content().

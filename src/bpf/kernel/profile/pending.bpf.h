@@ -160,7 +160,7 @@ static __always_inline int is_pending_added(struct scratch* s, const struct vitr
   s->row.key = entry->row;
   if (waking) name_woken_row(s, waking);
 #endif
-  return is_added(s, since, off_ns);
+  return is_added(s, since, off_ns, 0);
 }
 
 /// Of an entry that this CPU has claimed. Returns whether it had room.

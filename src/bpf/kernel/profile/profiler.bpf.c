@@ -45,9 +45,9 @@ int tick(const __u64* ctx) {
   const __u64 bytes = s ? take_sample(s, &taking) : 0;
   if (!bytes)
     count(is_unwanted(s) ? VITRINE_PROFILE_UNWANTED : VITRINE_PROFILE_LOST, 1);
-  else if (is_added(s, taking.now, 0))
+  else if (is_added(s, taking.now, 0, 1))
     ;
-  else if (send_sample(s, bytes, announce(&taking.process)))
+  else if (send_span_or_sample(s, bytes, taking.now, announce(&taking.process)))
     note_all_sent(&s->room);
   else
     count(VITRINE_PROFILE_LOST, 1);

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "bpf/wire/event.h"
-#include "bpf/wire/rows.h"
+#include "bpf/wire/profile.h"
 
 /// A block of vitrine's writer in a sample, as it was read.
 struct block_copy {
@@ -31,18 +31,27 @@ static __always_inline __u64 check_of(__u64 set_key, const struct set_content* c
   return set_key ^ content->whole ^ (without_span << 1 | without_span >> 63);
 }
 
+#define NO_SPAN (~0ULL) /* something else may have ids, too */
+
 struct row_state {
   struct vitrine_row_key key; /* first 0: the sample is not added up */
-  __u64 address_mask;         /* of its process */
-  __u64 subject;              /* what a filter depends on; 0: not known for sure */
-  __u32 is_unwanted;          /* the sample, by its subject */
-  __u32 is_known;             /* all but its stacks, for sure */
-  __u32 found;                /* enum vitrine_row_found */
-  __u32 number;               /* of the row that was found */
-  __u32 generation;           /* of rows, when it was looked for */
-  __u32 unclear;              /* of the sample, while it is hashed */
+  /* Of all samples that differ by trace and span alone; first 0: it is not known for sure what these are. */
+  struct vitrine_row_key model;
+  __u64 address_mask; /* of its process */
+  __u64 subject;      /* what a filter depends on; 0: not known for sure */
+  __u32 is_unwanted;  /* the sample, by its subject */
+  __u32 is_known;     /* all but its stacks, for sure */
+  __u32 found;        /* enum vitrine_row_found */
+  __u32 number;       /* of the row that was found */
+  __u32 model_found;  /* the same of the model's row */
+  __u32 model_number;
+  __u32 generation; /* of rows, when it was looked for */
+  __u32 unclear;    /* of the sample, while it is hashed */
   struct vitrine_hash_state hash;
   struct vitrine_hash_state subject_hash; /* where there is a filter */
+  struct vitrine_span_sample span;        /* the ids of trace and span, and room to send them */
+  __u64 span_at;                          /* the record that has them; 0: none; NO_SPAN */
+  __u64 wholes;                           /* of all sets, with their ids */
   struct set_content set;                 /* the label set that is looked at */
   __u64 set_key;                          /* its id and definition */
   __u32 content_at;                       /* its place in `contents` */

@@ -25,6 +25,17 @@ struct {
 /// A sample found no free row. For the reader, which begins new ones.
 __u32 rows_full;
 
+#define SPANS_MET 16384 /* a power of two */
+
+/// Second parts of the keys of samples that have a model, each at the place of its first: most are met once, and
+/// need no row.
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, SPANS_MET);
+  __type(key, __u32);
+  __type(value, __u64);
+} spans_met SEC(".maps");
+
 /// Of the sample at s->row.at, into hash_of(&s->row).
 static long hash_four_of_sample(__u32 index, void* context) {
   struct scratch* s = *(struct scratch**)context;
@@ -85,7 +96,9 @@ static long hash_set_of_sample(__u32 index, void* context) {
   if (!set) return 1;
   const __u32 fresh = set->fresh_bytes, kept = set->kept_bytes;
   const __u64 state = set->state, has_slot = set->slot != 0;
-  vitrine_hash_word(&s->row.hash, s->row.set.whole);
+  note_span(s, set);
+  s->row.wholes = (s->row.wholes << 7 | s->row.wholes >> 57) ^ s->row.set.whole;
+  vitrine_hash_word(&s->row.hash, s->row.set.without_span);
   vitrine_hash_word(&s->row.hash, set->definition | state << 32 | has_slot << 40);
   if (fresh) {  // a chunk with a record's header
     const __u64* words = (const __u64*)(set + 1);
@@ -125,6 +138,7 @@ VERIFIED_ALONE int hash_sets(struct scratch* given, __u64 execution, __u32 is_of
   s->row.set_at = sizeof *head;
   s->row.block.at = 0;
   s->row.unclear = 0;
+  s->row.span_at = s->row.wholes = 0;
   bpf_loop(event->sets, hash_set_of_sample, &s, 0);
   return s->row.unclear ? 0 : 1;
 }
@@ -169,15 +183,25 @@ VERIFIED_ALONE int hash_stacks(struct scratch* s) {
   hash_of_sample(s, kernel + head->kernel_bytes + head->register_bytes, head->frame_bytes / 8);
   vitrine_hash_word(&s->row.hash, vitrine_hash_end(&s->row.content[0], 0, 2));
   vitrine_hash_word(&s->row.hash, vitrine_hash_more(&s->row.content[0]));
-  s->row.key.words[0] = vitrine_hash_end(&s->row.hash, 0, 0) | 1;
+  const __u64 first = vitrine_hash_end(&s->row.hash, 0, 0) | 1;
+  const __u64 second = vitrine_hash_more(&s->row.hash) | 1;
+  vitrine_hash_begin(&s->row.hash, &config.hash_key);
+  vitrine_hash_word(&s->row.hash, first);
+  vitrine_hash_word(&s->row.hash, second);
+  vitrine_hash_word(&s->row.hash, s->row.wholes);
+  s->row.key.words[0] = vitrine_hash_end(&s->row.hash, 0, 3) | 1;
   s->row.key.words[1] = vitrine_hash_more(&s->row.hash) | 1;
+  const int has_span = s->row.span_at != 0 && s->row.span_at != NO_SPAN;
+  const int is_on_cpu = head->event.kind == VITRINE_SAMPLE_ON_CPU;
+  s->row.model.words[0] = has_span && is_on_cpu && profile_config.spans ? first : 0;
+  s->row.model.words[1] = second;
   return 1;
 }
 
 /// Once the sample in s->room.out has its label sets: begins to name its row. Returns whether it is known not to
 /// be wanted.
 static __always_inline int name_subject(struct scratch* s, __u64 execution, __u32 is_of_kernel) {
-  s->row.key.words[0] = 0;
+  s->row.key.words[0] = s->row.model.words[0] = 0;
   s->row.subject = 0;
   s->row.is_known = 0;
   if (!profile_config.rows && !profile_config.filter) return 0;
@@ -194,19 +218,19 @@ static __always_inline void name_row(struct scratch* s) {
   if (!head->register_bytes || head->unwound == VITRINE_UNWOUND_WHOLE) hash_stacks(s);
 }
 
-/// The row that s->row names, into s->row.number. Returns an enum vitrine_row_found; VITRINE_ROW_OTHER:
-/// there is no room for it.
-VERIFIED_ALONE int find_row(struct scratch* s) {
+/// The row that s->row names, or its model's, into s->row.number or model_number. Returns an enum
+/// vitrine_row_found; VITRINE_ROW_OTHER: there is no room for it.
+VERIFIED_ALONE int find_row(struct scratch* s, __u32 of_model) {
   if (!s) return VITRINE_ROW_OTHER;
   const __u32 half = profile_config.rows, generation = s->row.generation;
-  const struct vitrine_row_key key = s->row.key;
+  const struct vitrine_row_key key = of_model ? s->row.model : s->row.key;
   if (!key.words[0]) return VITRINE_ROW_OTHER;
   for (__u32 i = 0; i < VITRINE_ROW_TRIES; ++i) {
     __u32 number = vitrine_row_place(&key, generation, half, i);
     struct vitrine_row* row = bpf_map_lookup_elem(&rows, &number);
     if (!row) break;
     const __u32 found = vitrine_row_try(row, &key);
-    s->row.number = number;
+    *(of_model ? &s->row.model_number : &s->row.number) = number;
     if (found != VITRINE_ROW_OTHER) return found;
   }
   rows_full = 1;
@@ -219,9 +243,19 @@ static __always_inline int add_to_row(struct scratch* s, __u64 time_ns, __u64 of
   return row && vitrine_row_add(row, time_ns, profile_config.row_bits, off_ns);
 }
 
-static __always_inline void finish_row(struct scratch* s, int sent) {
-  __u32 number = s->row.number;
-  const struct vitrine_row_key key = s->row.key;
+/// As find_row(), of a sample that may have a model: then it has a row only if one with its ids was met before.
+VERIFIED_ALONE int find_row_of_span(struct scratch* s) {
+  if (!s) return VITRINE_ROW_OTHER;
+  const __u32 place = s->row.key.words[0] >> 1 & (SPANS_MET - 1);
+  volatile __u64* met = bpf_map_lookup_elem(&spans_met, &place);
+  if (!s->row.model.words[0] || !met || *met == s->row.key.words[1]) return find_row(s, 0);
+  *met = s->row.key.words[1];
+  return VITRINE_ROW_OTHER;
+}
+
+static __always_inline void finish_row(struct scratch* s, __u32 of_model, int sent) {
+  __u32 number = of_model ? s->row.model_number : s->row.number;
+  const struct vitrine_row_key key = of_model ? s->row.model : s->row.key;
   struct vitrine_row* row = bpf_map_lookup_elem(&rows, &number);
   if (row) vitrine_row_finish(row, &key, sent);
 }

@@ -368,6 +368,8 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->left_gaps = 0;
   head->frames = 0;
   head->exec_id = taking->process.exec_id;
+  head->model = 0;
+  head->reserved = 0;
 #ifdef UNWINDS
   s->row.address_mask = 0;
 #endif
@@ -406,10 +408,11 @@ static __always_inline int is_unwanted(const struct scratch* s) {
 }
 
 /// Whether the sample that s->row names has been added to its row, and is not to be sent.
-static __always_inline int is_added(struct scratch* s, __u64 time_ns, __u64 off_ns) {
+static __always_inline int is_added(struct scratch* s, __u64 time_ns, __u64 off_ns,
+                                    int may_have_model) {
 #ifdef UNWINDS
   s->row.generation = *(volatile __u32*)&profile_config.generation;
-  s->row.found = find_row(s);
+  s->row.found = may_have_model ? find_row_of_span(s) : find_row(s, 0);
   if (s->row.found != VITRINE_ROW_KNOWN || !add_to_row(s, time_ns, off_ns)) return 0;
   s->row.found = VITRINE_ROW_ADDED;
   return profile_config.unwinds != VITRINE_UNWINDS_AND_COPIES;
@@ -421,9 +424,25 @@ static __always_inline int is_added(struct scratch* s, __u64 time_ns, __u64 off_
 /// After is_added(), of a sample that cannot be sent.
 static __always_inline void give_row_up(struct scratch* s) {
 #ifdef UNWINDS
-  if (s->row.found == VITRINE_ROW_CLAIMED) finish_row(s, 0);
+  if (s->row.found == VITRINE_ROW_CLAIMED) finish_row(s, 0, 0);
 #endif
 }
+
+#ifdef UNWINDS
+/// As send_sample(), where the sample's model has been sent.
+static __always_inline int send_span(struct scratch* s, __u64 time_ns, int at_once) {
+  struct vitrine_span_sample* span = &s->row.span;
+  span->time_ns = time_ns;
+  span->kind = VITRINE_SAMPLE_SPAN;
+  span->generation = s->row.generation;
+  span->model = s->row.model_number + 1;
+  span->row = s->row.found == VITRINE_ROW_CLAIMED ? s->row.number + 1 : 0;
+  s->room.new_sets = 0;  // they are not sent
+  const int sent = bpf_ringbuf_output(&events, span, sizeof *span, wake_up_flags(at_once)) == 0;
+  if (s->row.found == VITRINE_ROW_CLAIMED) finish_row(s, 0, sent);
+  return sent;
+}
+#endif
 
 /// After is_added(): sends the sample of `bytes` bytes in s->room.out, as the first of its row if that
 /// is new. Returns whether it had room.
@@ -435,9 +454,29 @@ static __always_inline int send_sample(struct scratch* s, __u64 bytes, int at_on
   head->row = found == VITRINE_ROW_CLAIMED || found == VITRINE_ROW_ADDED ? s->row.number + 1 : 0;
   head->generation = s->row.generation;
   const int sent = submit(&s->room.out, bytes, SAMPLE_BYTES, at_once);
-  if (found == VITRINE_ROW_CLAIMED) finish_row(s, sent);
+  if (found == VITRINE_ROW_CLAIMED) finish_row(s, 0, sent);
   return sent;
 #else
   return submit(&s->room.out, bytes, SAMPLE_BYTES, at_once);
+#endif
+}
+
+/// The same of a sample that may have a model: if that has been sent, the ids of trace and span are all that is sent.
+VERIFIED_ALONE int send_span_or_sample(struct scratch* s, __u64 bytes, __u64 time_ns,
+                                       __u32 at_once) {
+  if (!s) return 0;
+#ifdef UNWINDS
+  struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
+  const int is_whole = profile_config.unwinds == VITRINE_UNWINDS_AND_COPIES;
+  s->row.model_found = find_row(s, 1);
+  const __u32 found = s->row.model_found;
+  if (found == VITRINE_ROW_KNOWN && !is_whole) return send_span(s, time_ns, at_once);
+  if (found == VITRINE_ROW_KNOWN || found == VITRINE_ROW_CLAIMED)
+    head->model = s->row.model_number + 1;
+  const int sent = send_sample(s, bytes, at_once);
+  if (found == VITRINE_ROW_CLAIMED) finish_row(s, 1, sent);
+  return sent;
+#else
+  return send_sample(s, bytes, at_once);
 #endif
 }
