@@ -99,7 +99,7 @@ class LoadedProfiler final : public Profiler {
       run.sz = sizeof run;
       bpf_prog_test_run_opts(bpf_program__fd(program_->progs.find_scheduler), &run);
       const __u32 only = 0;
-      const vitrine_unused_blocks unused{0, blocks()};
+      const vitrine_unused_blocks unused{0, blocks(), 0};
       if (bpf_map_update_elem(fd(program_->maps.unused_blocks), &only, &unused, BPF_ANY) != 0)
         return tl::unexpected(log.error("allocate the buffer of waiting threads", errno));
       load_waiting();
@@ -369,8 +369,10 @@ class LoadedProfiler final : public Profiler {
     if (const auto& waker = sample_.waker) kept_.complete(waker->head.event, waker->sets);
   }
 
-  void hand_over(const vitrine_span_sample& span) {
-    rows_->table.add(span.row);
+  void hand_over(vitrine_span_sample span) {
+    if (rows_ == nullptr || !rows_->table.has(span.model))
+      return;  // vitrine's program writes none such
+    if (!rows_->table.add(span.row)) span.row = 0;
     if (spans_) spans_(span);
   }
 

@@ -26,7 +26,7 @@ std::span<vitrine_row> RowTable::half(std::uint32_t generation) const {
 }
 
 bool RowTable::add(std::uint32_t row) {
-  if (row == 0 || row > rows_.size()) return false;
+  if (!has(row)) return false;
   const std::uint32_t number = row - 1;
   known_[number < rows_.size() / 2 ? 0 : 1].push_back(number);
   return true;

@@ -28,6 +28,8 @@ class RowTable {
 
   /// The first sample of this row has come in. False: there is no such row.
   bool add(std::uint32_t row);
+  /// Whether it is the number of one, known or not.
+  [[nodiscard]] bool has(std::uint32_t row) const { return row != 0 && row <= rows_.size(); }
 
   /// What has been added to rows whose first samples have come in, each sample once.
   void take(const Sink& sink);

@@ -121,8 +121,8 @@ struct process {
   __u64 given_ns; /* when what is known of it was given; 0: that is another process's, or nothing */
   __u32 tgid;
   __u32 exec_id; /* raised by each exec; its threads have the same */
-  __u32
-      given_tgid; /* of what is known of it: its own or its ancestor's; 0: nothing, or what is assumed */
+  /* Of the process that what is known is of, itself or its ancestor; 0: nothing, or what is assumed. */
+  __u32 given_tgid;
   __u16 flags;   /* enum vitrine_fire_flag */
   __u8 selected; /* it or its ancestor was configured, whatever they have executed since */
   __u8 assumed;  /* what is known is assumed, of others that run the same file */
@@ -159,8 +159,8 @@ static __always_inline int is_of(const struct vitrine_target* target, __u64 imag
 /// Of a process that was forked from a known one, what was known then is that one's: its variables
 /// are where its parent's were.
 static __always_inline void inherit(struct process* process, const struct task_struct* task) {
-  __u64 differs =
-      0; /* without a branch: the verifier goes through all that follows for each side of one */
+  // Without a branch: the verifier goes through all that follows for each side of one.
+  __u64 differs = 0;
   for (int i = 0; i < ANCESTORS; ++i) {
     const __u64 born = BPF_CORE_READ(task, group_leader, start_boottime);
     task = BPF_CORE_READ(task, real_parent);
@@ -221,11 +221,19 @@ static __always_inline void have_target(struct process* process,
 /// Of a process that is identified: what is known of it.
 static __always_inline void find_target(struct process* process, const struct task_struct* task) {
   const struct vitrine_target* target = given_target(process->tgid, process->born);
-  if (target && is_of(target, process->image)) return have_target(process, target);
+  if (target && is_of(target, process->image)) {
+    have_target(process, target);
+    return;
+  }
   if (target) process->selected = !target->is_bystander;
   process->flags = VITRINE_FIRE_UNKNOWN;
   if (!target) inherit(process, task);
   if (!process->given_tgid) assume(process, task);
+}
+
+/// Whether find_target() has found something. target_of() may find it gone.
+static __always_inline int was_known(const struct process* process) {
+  return process->given_tgid || process->assumed;
 }
 
 /// What is known of the process of a task, by find_target(); null: nothing. It is looked up once more: a pointer that

@@ -142,10 +142,11 @@ struct vitrine_span_sample {
 
 /* ---- What is kept in the kernel meanwhile ---- */
 
-/* Blocks that no sample has been in yet: by number, up to `end`. */
+/* Blocks that no sample has been in yet: by number, up to `end`. And of all blocks. */
 struct vitrine_unused_blocks {
   __u32 first;
   __u32 end;
+  __u32 memos; /* that have one: vitrine_pending.memo */
 };
 
 /* A thread that is off its CPU: where its sample is. The same of what woke a thread. */
@@ -154,7 +155,7 @@ struct vitrine_pending {
   __u32 bytes;    /* of its sample, whose first blocks these are; 0: it did not fit */
   __u32 blocks;   /* of `block` */
   __u16 sleeps;   /* it gave its CPU up, so something has to wake it */
-  __u16 has_memo; /* what the sample follows from is in that block */
+  __u16 has_memo; /* what the sample follows from is in the block of `memo` */
   __u32 memo;     /* the number of a block, plus one; 0: there is none */
   __u32 block[VITRINE_BLOCKS];
   struct vitrine_row_key row; /* first 0: it is not added up */

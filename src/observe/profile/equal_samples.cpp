@@ -14,6 +14,14 @@ bool is_equal(const profile::Sample& one, const profile::Sample& other) {
          one.cpu == other.cpu && one.thread_name == other.thread_name;
 }
 
+/// Whether `its` is what the row has, with this link.
+bool is_what(const EqualRow& row, profile::Index link, const EqualSample& its) {
+  if (row.sample == nullptr) return false;
+  std::optional<profile::Sample> known = row.sample->sample;
+  if (known) known->link = link;
+  return known && its.sample ? is_equal(*known, *its.sample) : !known && !its.sample;
+}
+
 /// Its head and its stacks.
 bpf::StackSample without_labels(const bpf::StackSample& sample) {
   bpf::StackSample out;
@@ -34,19 +42,20 @@ EqualSamples::Place& EqualSamples::place_of(std::uint32_t row) {
 void EqualSamples::take(const bpf::StackSample& sample, EqualSample its) {
   const bool is_added = (sample.head.event.flags & VITRINE_SAMPLE_ADDED) != 0;
   const bool has_model = find(sample.head.model).sample != nullptr;
-  if (is_added) {
-    const EqualRow row = find(sample.head.row);
-    compare(row, row.link, its);
-    if (row.sample != nullptr) ++row.sample->records;
+  const profile::Index link = its.sample ? its.sample->link : none;
+  if (is_added || has_model) {
+    const EqualRow row = find(sample.head.row), model = find(sample.head.model);
+    ++compared_;
+    agreed_ +=
+        (!is_added || is_what(row, row.link, its)) && (!has_model || is_what(model, link, its));
+    if (is_added && row.sample != nullptr) ++row.sample->records;
   }
-  if (has_model) compare(find(sample.head.model), its.sample ? its.sample->link : none, its);
   const bool begins_row = !is_added && sample.head.row != 0;
   const bool is_model = !has_model && sample.head.model != 0;
   if (!begins_row && !is_model) return;
   its.first = without_labels(sample);
   if (sample.waker)
     its.first.waker = std::make_shared<bpf::StackSample>(without_labels(*sample.waker));
-  const profile::Index link = its.sample ? its.sample->link : none;
   samples_.push_back(std::move(its));
   const Place place{static_cast<std::uint32_t>(samples_.size()), link};
   if (begins_row) place_of(sample.head.row) = place;
@@ -61,15 +70,6 @@ void EqualSamples::begin(std::uint32_t row, std::uint32_t model, profile::Index 
 EqualRow EqualSamples::find(std::uint32_t row) {
   if (row >= places_.size() || places_[row].sample == 0) return {};
   return {&samples_[places_[row].sample - 1], places_[row].link};
-}
-
-/// Whether `its` is what the row has, with this link.
-void EqualSamples::compare(const EqualRow& row, profile::Index link, const EqualSample& its) {
-  ++compared_;
-  if (row.sample == nullptr) return;
-  std::optional<profile::Sample> known = row.sample->sample;
-  if (known) known->link = link;
-  agreed_ += known && its.sample ? is_equal(*known, *its.sample) : !known && !its.sample;
 }
 
 void EqualSamples::end() {

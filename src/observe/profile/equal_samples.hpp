@@ -61,7 +61,6 @@ class EqualSamples {
     profile::Index link = profile::none;
   };
   Place& place_of(std::uint32_t row);
-  void compare(const EqualRow& row, profile::Index link, const EqualSample& its);
 
   std::deque<EqualSample> samples_;
   std::vector<Place> places_;  // by the kernel's number of a row

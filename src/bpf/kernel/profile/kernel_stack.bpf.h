@@ -9,9 +9,10 @@
 // its frame by a random offset (CONFIG_RANDOMIZE_KSTACK_OFFSET). The return address into that code is below the
 // registers of user code; the other slots are counted from the context.
 //
-// A slot is only known where its address is at one place alone of the stack below that offset. A stack of which one is
-// not, or that is deeper, is unwound each time; and so is one of which a slot has something else. Which stack is
-// compared follows from where user code was, and what it asked for.
+// A slot is only known where its address is at one place alone of the stack below that offset, and was there when the
+// stack was unwound once more: what calls before have left moves with the offset. A stack of which one is not, or that
+// is deeper, is unwound each time; and so is one of which a slot has something else. Which stack is compared follows
+// from where user code was, and what it asked for.
 #pragma once
 
 #if defined(__TARGET_ARCH_x86)
@@ -20,8 +21,8 @@
 
 #ifdef KNOWS_KERNEL_STACKS
 
-#define FEWEST_MISSES 4
-#define MOST_MISSES 4096
+#define MIN_MISSES 4
+#define MAX_MISSES 4096
 
 static __always_inline struct known_kernel_stack* known_at_place(struct scratch* s) {
   return &s->kernel.known[bounded(s->kernel.place, KNOWN_KERNEL_STACKS)];
@@ -57,7 +58,7 @@ static __always_inline int is_known_stack(struct scratch* s) {
   struct kernel_stack_state* kernel = &s->kernel;
   const struct known_kernel_stack* known = known_at_place(s);
   const __u64 bytes = bounded((__u64)known->words * 8, KERNEL_STACK_WORDS * 8);
-  return known->key == kernel->key && kernel->to - kernel->from > bytes &&
+  return known->key == kernel->key && known->is_sure && kernel->to - kernel->from > bytes &&
          !bpf_probe_read_kernel(kernel->words, bytes, (const void*)kernel->from) &&
          has_slots(kernel, known);
 }
@@ -73,13 +74,13 @@ VERIFIED_ALONE __u32 find_known_stack(struct scratch* s) {
   void* into = sample_at(&s->room.out, kernel->at);
   if (into && is_known_stack(s)) {
     known->misses = 0;
-    if (known->patience > FEWEST_MISSES) known->patience /= 2;
+    if (known->max_misses > MIN_MISSES) known->max_misses /= 2;
     const __u32 size = bounded(known->frames * 8, KNOWN_KERNEL_FRAMES * 16);
     if (size > KNOWN_KERNEL_FRAMES * 8 || bpf_probe_read_kernel(into, size, known->frame)) return 0;
     kernel->number = known->number;
     return size;
   }
-  if (++known->misses < known->patience) kernel->key = 0;
+  if (++known->misses < known->max_misses) kernel->key = 0;
   return 0;
 }
 
@@ -113,6 +114,7 @@ static long learn_slot(__u32 index, void* context) {
   find_in_stack(s, address);
   if (kernel->times != 1 || kernel->found < learnt->words) return 1;
   learnt->slot[bounded(index, KNOWN_KERNEL_FRAMES)] = kernel->found;
+  learnt->shape = (learnt->shape ^ address ^ kernel->found) * 0x9e3779b97f4a7c15ULL;
   learnt->words = kernel->found + 1;
   return 0;
 }
@@ -122,9 +124,9 @@ VERIFIED_ALONE int learn_kernel_stack(struct scratch* s) {
   if (!s) return 0;
   struct kernel_stack_state* kernel = &s->kernel;
   struct known_kernel_stack *known = known_at_place(s), *learnt = &kernel->learnt;
-  const __u32 patience = known->patience < FEWEST_MISSES ? FEWEST_MISSES : known->patience * 2;
+  const __u32 misses = known->max_misses < MIN_MISSES ? MIN_MISSES : known->max_misses * 2;
   known->misses = 0;
-  known->patience = patience > MOST_MISSES ? MOST_MISSES : patience;
+  known->max_misses = misses > MAX_MISSES ? MAX_MISSES : misses;
   // Its last slot is below what is looked at, as the registers are: it would be found twice.
   const __u64 bytes = kernel->to - 8 - kernel->from;
   if (kernel->frames < 2 || kernel->frames > KNOWN_KERNEL_FRAMES || bytes >= KERNEL_STACK_WORDS * 8)
@@ -133,7 +135,7 @@ VERIFIED_ALONE int learn_kernel_stack(struct scratch* s) {
                             (const void*)kernel->from))
     return 0;
   kernel->words_read = bytes / 8;
-  learnt->frames = learnt->words = 0;
+  learnt->frames = learnt->words = learnt->shape = 0;
   // Above the last of these slots is what the random offset has left: words of calls before.
   const __u64* last = sample_at(&s->room.out, kernel->at + (kernel->frames - 2) * 8);
   if (!last) return 0;
@@ -144,9 +146,11 @@ VERIFIED_ALONE int learn_kernel_stack(struct scratch* s) {
   if (!learnt->frames) return 0;
   learnt->key = kernel->key;
   learnt->misses = 0;
-  learnt->patience = known->patience;
+  learnt->max_misses = known->max_misses;
+  learnt->is_sure =
+      known->key == learnt->key && known->shape == learnt->shape && known->frames == learnt->frames;
   learnt->number = ++kernel->learnt_stacks << 16 | (s->index + 1);
-  kernel->number = learnt->number;
+  if (learnt->is_sure) kernel->number = learnt->number;
   *known = *learnt;
   return 1;
 }

@@ -22,7 +22,9 @@ struct known_kernel_stack {
   __u32 frames;
   __u32 words;                     /* the slots are in so many */
   __u32 misses;                    /* since it was found last, or learnt */
-  __u32 patience;                  /* misses until another is learnt in its place */
+  __u32 max_misses;                /* until another is learnt in its place */
+  __u32 is_sure;                   /* it was learnt twice, alike */
+  __u64 shape;                     /* of its slots */
   __u16 slot[KNOWN_KERNEL_FRAMES]; /* of each frame but the last */
   __u64 frame[KNOWN_KERNEL_FRAMES];
 };

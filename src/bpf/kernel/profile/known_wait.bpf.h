@@ -126,13 +126,17 @@ static long learn_label_slot(__u32 index, void* context) {
   return 0;
 }
 
+struct definition_walk {
+  const struct vitrine_target* target;
+  __u32 is_dynamic;
+};
+
 /// Where the thread's slots are does not depend on what is loaded.
 static long is_static_slot(__u32 index, void* context) {
-  struct slot_walk* walk = context;
-  const struct vitrine_target* target = (const struct vitrine_target*)walk->known;
-  walk->differs =
-      target->definitions[bounded(index, VITRINE_DEFINITIONS)].tls_kind != VITRINE_TLS_STATIC;
-  return walk->differs;
+  struct definition_walk* walk = context;
+  walk->is_dynamic =
+      walk->target->definitions[bounded(index, VITRINE_DEFINITIONS)].tls_kind != VITRINE_TLS_STATIC;
+  return walk->is_dynamic;
 }
 
 /// Of the sample in s->room.out, which has a row: what it follows from, into s->wait. Returns whether that is all known.
@@ -147,9 +151,9 @@ VERIFIED_ALONE int learn_wait(struct scratch* given, __u32 tgid) {
   if (profile_config.kernel_stacks && !s->kernel.number) return 0;
   const struct vitrine_target* target = bpf_map_lookup_elem(&targets, &tgid);
   if (!target || target->given_ns != wait->facts.given_ns) return 0;
-  struct slot_walk walk = {.s = s, .known = (const struct known_wait*)target};
+  struct definition_walk walk = {.target = target};
   bpf_loop(target->definition_count, is_static_slot, &walk, 0);
-  if (walk.differs) return 0;
+  if (walk.is_dynamic) return 0;
   wait->set = wait->serial = 0;
   wait->label_slots = wait->is_unclear = 0;
   s->row.set_at = sizeof *head;
@@ -172,18 +176,37 @@ static __always_inline int is_row_of(const struct vitrine_pending* entry,
 }
 
 /// Of the sample in s->room.out, before it is the entry's: once its thread has waited like that twice.
-static __always_inline void learn_wait_of(struct scratch* s, const struct vitrine_pending* entry) {
+static __always_inline void learn_wait_of(struct scratch* s, const struct vitrine_pending* entry,
+                                          __u64 bytes) {
+  const int is_kept = bytes <= KEPT_BLOCKS * VITRINE_BLOCK_BYTES ||
+                      profile_config.unwinds == VITRINE_UNWINDS_AND_COPIES;
   const int is_repeated = is_row_of(entry, &s->row);
   const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
   count(VITRINE_PROFILE_NOT_LIKE, s->wait.is_like && s->row.key.words[0] && !is_repeated);
   s->wait.is_learnt =
-      is_repeated && !profile_config.filter && learn_wait(s, head->event.kernel_tgid);
+      is_repeated && is_kept && !profile_config.filter && learn_wait(s, head->event.kernel_tgid);
+}
+
+/// A block of the pool, of which samples keep seven eighths. Returns whether there was one.
+static __always_inline int claim_memo(__u32* number) {
+  const __u32 only = 0;
+  struct vitrine_unused_blocks* pool = bpf_map_lookup_elem(&unused_blocks, &only);
+  if (!pool || *(volatile __u32*)&pool->memos >= pool->end / 8 || !claim_block(number)) return 0;
+  __sync_fetch_and_add(&pool->memos, 1);
+  return 1;
+}
+
+static __always_inline void free_memo(__u32 number) {
+  const __u32 only = 0;
+  struct vitrine_unused_blocks* pool = bpf_map_lookup_elem(&unused_blocks, &only);
+  bpf_map_push_elem(&free_blocks, &number, BPF_ANY);
+  if (pool) __sync_fetch_and_add(&pool->memos, -1);
 }
 
 /// Once the sample is the entry's.
 static __always_inline void keep_learnt_wait(struct scratch* s, struct vitrine_pending* entry) {
   __u32 number = entry->memo - 1;
-  if (!s->wait.is_learnt || (!entry->memo && !claim_block(&number))) return;
+  if (!s->wait.is_learnt || (!entry->memo && !claim_memo(&number))) return;
   entry->memo = number + 1;
   struct block* block = bpf_map_lookup_elem(&blocks, &number);
   if (!block) return;
@@ -226,7 +249,10 @@ static __always_inline int is_kept_again(struct scratch* s, const struct taking*
   return 0;
 }
 
-static __always_inline void learn_wait_of(struct scratch* s, const struct vitrine_pending* entry) {}
+static __always_inline void learn_wait_of(struct scratch* s, const struct vitrine_pending* entry,
+                                          __u64 bytes) {}
+
+static __always_inline void free_memo(__u32 number) {}
 
 static __always_inline void keep_learnt_wait(struct scratch* s, struct vitrine_pending* entry) {}
 

@@ -206,8 +206,8 @@ static __always_inline void cut_pending(struct vitrine_pending* entry, __u64 now
   release_scratch(s);
 }
 
-#define KEPT_BLOCKS \
-  2 /* by a thread that is on its CPU: a sample without a copy of its stack fits */
+/// By a thread that is on its CPU: a sample without a copy of its stack fits.
+#define KEPT_BLOCKS 2
 
 #ifdef UNWINDS
 
@@ -219,7 +219,7 @@ static __noinline int keep_pending(struct scratch* s, __u32 tid, __u64 bytes, __
   struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
   if (entry) {
     claim_pending(entry);  // it has a time only if its coming back was not seen
-    learn_wait_of(s, entry);
+    learn_wait_of(s, entry, bytes);
     fill_entry(s, entry, bytes);
     if (entry->bytes) keep_learnt_wait(s, entry);
     __sync_lock_test_and_set(&entry->since_ns, now);
@@ -261,10 +261,7 @@ static __always_inline void drop_pending(__u32 tid) {
   if (!entry) return;
   claim_pending(entry);
   free_all(entry);
-  if (entry->memo) {
-    const __u32 number = entry->memo - 1;
-    bpf_map_push_elem(&free_blocks, &number, BPF_ANY);
-  }
+  if (entry->memo) free_memo(entry->memo - 1);
   bpf_map_delete_elem(&pending, &tid);
 }
 

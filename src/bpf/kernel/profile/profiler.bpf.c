@@ -65,7 +65,10 @@ static __always_inline void leave(const __u64* ctx, __u64 now, int could_run) {
   if (s && !frames_of_tracing) frames_of_tracing = count_frames_of_tracing(s, ctx);
   taking.kernel_skips = frames_of_tracing;
   const __u32 tid = taking.task->pid;
-  if (s && is_kept_again(s, &taking, tid, now)) return release_scratch(s);
+  if (s && is_kept_again(s, &taking, tid, now)) {
+    release_scratch(s);
+    return;
+  }
   const __u64 bytes = s ? take_sample(s, &taking) : 0;
   if (bytes) {
     keep_pending(s, tid, bytes, now);

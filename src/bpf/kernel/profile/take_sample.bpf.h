@@ -327,7 +327,12 @@ static __always_inline int append_frames(struct scratch* s, __u64 registers_at, 
 VERIFIED_ALONE __u32 append_sets_of(struct scratch* s, const struct process* process, __u64 task) {
   const struct vitrine_target* target =
       process ? target_of(process, (const struct task_struct*)task) : 0;
-  if (!s || !target) return 0;
+  if (!s || !process) return 0;
+  if (!target) {
+    struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
+    if (was_known(process)) head->event.flags |= VITRINE_FIRE_UNKNOWN;
+    return 0;
+  }
 #ifdef UNWINDS
   s->row.address_mask = target->address_mask;
 #endif

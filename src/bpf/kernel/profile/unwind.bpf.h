@@ -383,13 +383,12 @@ static long unwind_frame(__u32 index, void* context) {
   }
 }
 
-/// The regions of the process, if they are known, as of the program that it executes. Returns 0, or an
-/// enum vitrine_unwound.
 static __always_inline __u64 last_reuse(void) {
   return *(volatile __u64*)&last_reused_at;
 }
 
-/// `reuse_ns`: none of them is later.
+/// The regions of the process, if they are known, as of the program that it executes. Returns 0, or an
+/// enum vitrine_unwound. `reuse_ns`: no address was reused later.
 static __always_inline __u32 find_space(struct unwinding* u, __u32 tgid, __u64 image,
                                         __u64 reuse_ns) {
   const struct vitrine_unwind_tables* tables = tables_of_rules();

@@ -27,9 +27,8 @@ struct unwinding {
   __u32 interrupted; /* the pc is where the function was, not where a call returns to */
   __u64 words[8];    /* read from the stack, or of code */
   __u64 fp_at;       /* where the frame pointer is from; 0: that is in `slot`, or not known */
-  __u32
-      slots; /* of `slot`: what the frames follow from; more than there is room for: not all is there */
-  __u32 needs_more; /* they follow from more than that */
+  __u32 slots;       /* what the frames follow from; above KNOWN_USER_SLOTS: not all are there */
+  __u32 needs_more;  /* they follow from more than that */
   struct known_slot slot[KNOWN_USER_SLOTS];
   __u64 window_at, window_bytes;
   __u64 window[WINDOW_BYTES / 8 + 1]; /* a word of any alignment is within */

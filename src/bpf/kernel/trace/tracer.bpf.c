@@ -72,7 +72,10 @@ static __noinline int emit(struct scratch* s, const struct fire* fire) {
   struct vitrine_fire* head = (struct vitrine_fire*)s->room.out.bytes;
   const struct vitrine_target* target =
       trace_config.labels ? target_of(&fire->process, fire->task) : 0;
-  if (target) head->event.sets = append_sets(&s->room, target, fire->process.execution);
+  if (target)
+    head->event.sets = append_sets(&s->room, target, fire->process.execution);
+  else if (trace_config.labels && was_known(&fire->process))
+    head->event.flags |= VITRINE_FIRE_UNKNOWN;
   if (trace_config.stacks) head->stack_bytes = append_stack(s, fire);
   if (s->room.out.cut) head->event.flags |= VITRINE_FIRE_CUT;
   count(VITRINE_TRACE_FIRES, 1);
