@@ -196,16 +196,25 @@ static __always_inline void fill_header(struct vitrine_event_header* header,
   header->cpu = bpf_get_smp_processor_id();
   header->epoch = config.epoch;
   header->sets = 0;
-  bpf_get_current_comm(header->comm, sizeof header->comm);
+  // Always with a NUL at its end. By plain loads, not the helper: a fortieth of a whole event less.
+  const __u64* comm = (const __u64*)task->comm;
+  ((__u64*)header->comm)[0] = comm[0];
+  ((__u64*)header->comm)[1] = comm[1];
+}
+
+/// With a frame of its own.
+static __noinline int fill_ids_at_level(struct vitrine_event_header* header,
+                                        const struct task_struct* task) {
+  header->tid = tid_at_level(task, config.pid_level);
+  header->pid = tid_at_level(BPF_CORE_READ(task, group_leader), config.pid_level);
+  return 0;
 }
 
 static __always_inline void fill_ids(struct vitrine_event_header* header,
                                      const struct task_struct* task) {
   header->pid = task->tgid;
   header->tid = task->pid;
-  if (!config.pid_level) return;
-  header->tid = tid_at_level(task, config.pid_level);
-  header->pid = tid_at_level(BPF_CORE_READ(task, group_leader), config.pid_level);
+  if (config.pid_level) fill_ids_at_level(header, task);
 }
 
 /// How a record is sent: without a wake-up unless the buffer fills, or something cannot wait.

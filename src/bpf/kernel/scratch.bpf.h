@@ -37,9 +37,15 @@ VERIFIED_ALONE __u32 claim_index(void) {
   return index;
 }
 
-/// Null when all that this CPU may use are taken.
+/// Null when all that this CPU may use are taken. The first is most often free.
 static __always_inline struct scratch* claim_scratch(void) {
-  const __u32 index = claim_index();
+  __u32 index = bpf_get_smp_processor_id() * SCRATCHES_PER_CPU % scratch_count;
+  struct scratch* first = bpf_map_lookup_elem(&scratches, &index);
+  if (first && __sync_val_compare_and_swap(&first->claimed, 0, 1) == 0) {
+    first->index = index;
+    return first;
+  }
+  index = claim_index();
   return index == NO_SCRATCH ? 0 : bpf_map_lookup_elem(&scratches, &index);
 }
 

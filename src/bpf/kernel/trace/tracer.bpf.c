@@ -89,17 +89,18 @@ static __noinline int emit(struct scratch* s, const struct fire* fire) {
 }
 
 /// Has the reader look at a process whose fires may lead to no event: without its labels a condition
-/// on them never holds, and there is no group of them.
-static __always_inline void report_process(struct scratch* s, const struct fire* fire,
-                                           struct vitrine_fire* head) {
+/// on them never holds, and there is no group of them. Seldom, and with a frame of its own.
+static __noinline int report_process(struct scratch* s, const struct fire* fire) {
+  struct vitrine_fire* head = (struct vitrine_fire*)s->room.out.bytes;
   const __u64 used = s->room.out.used;
-  if (!announce(&fire->process)) return;
+  if (!announce(&fire->process)) return 0;
   fill_ids(&head->event, fire->task);
   head->event.kind = VITRINE_RECORD_PROCESS;
   s->room.out.used = sizeof *head;
   submit_fire(s, 1);
   head->event.kind = VITRINE_RECORD_FIRE;
   s->room.out.used = used;
+  return 1;
 }
 
 /// Whether the process must be known before the condition is tested.
@@ -133,17 +134,28 @@ static __always_inline int is_untested(const struct fire* fire) {
          fire->process.flags & (VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_ASSUMED);
 }
 
+/// Of an end whose condition the reader tests: seldom, and with a frame of its own.
+static __noinline int take_untested_start(struct scratch* s,
+                                          const struct vitrine_site_program* program) {
+  struct vitrine_fire* head = (struct vitrine_fire*)s->room.out.bytes;
+  head->event.kind = VITRINE_RECORD_LATENCY;
+  return take_start(s, program, &head->address);
+}
+
 enum { FIRE_ENDS_HERE, FIRE_EMITTED, FIRE_ADDED_UP };
 
 /// What becomes of a fire that passes its condition, or whose condition the reader tests: the record
 /// has all but labels and stack. `done`: captures.
-static __noinline int conclude(struct scratch* s, struct fire* fire, __u32 done) {
+static __always_inline int conclude(struct scratch* s, struct fire* fire, __u32 done) {
   const int untested = is_untested(fire);
   const struct vitrine_site_program* program = fire->program;
   struct vitrine_fire* head = (struct vitrine_fire*)s->room.out.bytes;
   const int ends_pair = program->role == VITRINE_SLOW_END;
   const int emits = program->role == VITRINE_EMIT || ends_pair || untested;
-  if (!wants_process(program) && program->role != VITRINE_SLOW_START) learn_process(fire);
+  // What is only added up is of any process, unless its labels are asked for.
+  if (!wants_process(program) && program->role != VITRINE_SLOW_START &&
+      (emits || trace_config.labels))
+    learn_process(fire);
   if (!fire->now && (emits || fire->process.flags)) fire->now = bpf_ktime_get_ns();
   // What is only added up does not need the rest of it.
   if (emits || fire->process.flags) fill_head(s, fire, head);
@@ -151,7 +163,7 @@ static __noinline int conclude(struct scratch* s, struct fire* fire, __u32 done)
   if (untested)
     head->event.flags |= VITRINE_FIRE_UNTESTED;
   else if (program->needed_labels && fire->process.flags)
-    report_process(s, fire, head);
+    report_process(s, fire);
   if (fire->process.flags & VITRINE_FIRE_UNKNOWN) count(VITRINE_TRACE_UNKNOWN, 1);
   const __u32 captures = program->captures;
   if (done < captures) done += capture_some(s, program, done, captures - done);
@@ -161,10 +173,8 @@ static __noinline int conclude(struct scratch* s, struct fire* fire, __u32 done)
     // An end takes its start away, whether the condition holds or not.
     if (!untested && program->where.count && !passes(s, fire, head)) return FIRE_ENDS_HERE;
   }
-  if (untested && program->role == VITRINE_LATENCY_END) {
-    head->event.kind = VITRINE_RECORD_LATENCY;
-    if (!take_start(s, program, &head->address)) return FIRE_ENDS_HERE;
-  }
+  if (untested && program->role == VITRINE_LATENCY_END && !take_untested_start(s, program))
+    return FIRE_ENDS_HERE;
   if (program->role == VITRINE_SLOW_START) {
     s->kept.pair.began = fire->now;
     s->kept.pair.program = fire->index;
@@ -180,7 +190,7 @@ static __noinline int conclude(struct scratch* s, struct fire* fire, __u32 done)
 
 /// Whether a fire passes its condition, as far as the kernel can decide; and how many captures that
 /// took. One that fails costs no more than that takes: what only an event needs comes behind it.
-static __noinline int decide(struct scratch* s, struct fire* fire, __u32* done) {
+static __always_inline int decide(struct scratch* s, struct fire* fire, __u32* done) {
   const struct vitrine_site_program* program = fire->program;
   const int untested = is_untested(fire);
   const int ends_pair = program->role == VITRINE_SLOW_END;
@@ -208,12 +218,18 @@ static __noinline int decide(struct scratch* s, struct fire* fire, __u32* done) 
       if (fire->process.flags && program->needed_labels) {
         fire->now = bpf_ktime_get_ns();
         fill_head(s, fire, head);
-        report_process(s, fire, head);
+        report_process(s, fire);
       }
       return 0;
     }
   }
   return 1;
+}
+
+/// In one frame, and not in that of the program: nothing of it is on the stack while emit() reads labels.
+static __noinline int consider(struct scratch* s, struct fire* fire) {
+  __u32 done = 0;
+  return decide(s, fire, &done) ? conclude(s, fire, done) : FIRE_ENDS_HERE;
 }
 
 /// Whether a test of a register alone rejects the fire: before anything is looked up or claimed for it,
@@ -285,8 +301,7 @@ int trace(const __u64* ctx) {
     count(VITRINE_TRACE_BUSY, 1);
     return 0;
   }
-  __u32 done = 0;
-  const int what = decide(s, &fire, &done) ? conclude(s, &fire, done) : FIRE_ENDS_HERE;
+  const int what = consider(s, &fire);
   if (what == FIRE_EMITTED) emit(s, &fire);
   if (what == FIRE_ADDED_UP) reduce(s, fire.program, fire.index, fire.now);
   release_scratch(s);
