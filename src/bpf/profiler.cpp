@@ -308,7 +308,7 @@ class LoadedProfiler final : public Profiler {
     config.unwinds = options_.unwinds;
     config.rows = rows();
     config.filter = filter();
-    config.spans = options_.spans && rows() != 0 && (filter() & VITRINE_FILTER_BY_SPAN) == 0;
+    config.spans = options_.spans && rows() != 0 && (options_.filter & VITRINE_FILTER_BY_SPAN) == 0;
     config.wakers = wakers();
     config.selection = options_.selects ? 1 : 0;
     const auto row_ns =

@@ -177,7 +177,9 @@ class ThreadedExporter final : public Exporter {
     while (true) {
       std::unique_lock lock(mutex_);
       if (std::exchange(hurry_, false) && !asked_to_wait_) next_try_ = Clock::now();
-      if (held_ != 0 && (incoming_.empty() || held_ >= taken_in_at_once)) {
+      // At the end, also what the disk did not take before.
+      const bool is_last = stopping_ && incoming_.empty() && spool_.unwritten() != 0;
+      if (is_last || (held_ != 0 && (incoming_.empty() || held_ >= taken_in_at_once))) {
         lock.unlock();
         spool_.write_out(post_->busy());
         lock.lock();

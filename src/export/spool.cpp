@@ -124,7 +124,8 @@ Result<void> Spool::lock(const std::string& path) {
 }
 
 Result<void> Spool::list() {
-  // Of a process that was killed while it wrote.
+  // Of a process that was killed while it wrote; the first is of earlier versions.
+  ::unlinkat(directory_.get(), "unfinished", 0);
   for (std::size_t i = 0; i < files_at_once; ++i)
     ::unlinkat(directory_.get(), unfinished(i).c_str(), 0);
   const int copy = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -304,6 +305,7 @@ void Spool::replace_first(std::vector<std::string> parts) {
     throw;
   }
   forget(0);
+  write_out(false);  // what had no room beside it
 }
 
 void Spool::forget(std::size_t index) {

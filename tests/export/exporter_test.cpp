@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/limits.hpp"
+#include "export/full_disk.hpp"
 #include "export/receiver.hpp"
 
 namespace vitrine::exporter {
@@ -59,6 +60,20 @@ class ExporterTo : public testing::TestWithParam<std::string> {
 };
 INSTANTIATE_TEST_SUITE_P(, ExporterTo, testing::Values("python3", "node"),
                          [](const auto& its) { return its.param; });
+
+TEST(Exporter, TriesAtTheEndWhatTheDiskDidNotTake) {
+  test::Folder folder;
+  ExportOptions its = options("otlp+http://127.0.0.1:9");  // where nobody listens
+  its.spool = folder.string();
+  const auto to = exporter(its);
+  {
+    const test::FullDisk full;
+    to->send("a request");
+    EXPECT_EQ(wait_for(*to, [](const auto& now) { return now.unwritten == 1; }).unwritten, 1U);
+  }
+  to->stop();
+  EXPECT_EQ(to->counters().unwritten, 0U);
+}
 
 TEST_P(ExporterTo, SendsAsOtlpOverHttpHasIt) {
   Receiver collector = receiver({"200"});

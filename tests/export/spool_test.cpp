@@ -3,19 +3,18 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <csignal>
-
 #include "base/gzip.hpp"
+#include "export/full_disk.hpp"
 #include "export/receiver.hpp"
 
 namespace vitrine::exporter {
 namespace {
 
 using test::Folder;
+using test::FullDisk;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -307,27 +306,6 @@ TEST(Spool, WhatIsDeferredIsAsOldAsBefore) {
   while (!spool.empty()) spool.remove_first();
   EXPECT_EQ(spool.oldest_ns(), 0U);
 }
-
-/// No file can be longer than some bytes while there is one of these: as on a full disk.
-class FullDisk {
- public:
-  FullDisk() {
-    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &before_), 0);
-    handler_ = std::signal(SIGXFSZ, SIG_IGN);
-    const rlimit none{5, before_.rlim_max};  // bytes
-    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-  ~FullDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int) = nullptr;
-};
 
 TEST(Spool, AFullDiskDoesNotFillTheMemoryInstead) {
   Folder folder;

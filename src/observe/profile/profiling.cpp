@@ -344,8 +344,13 @@ void LiveProfiling::changed(ObservedProcess& process, bool again) {
   const auto is_refused = [&] {
     return !its.programs.empty() && !may_be_selected(options_.selection, *its.programs.front());
   };
-  if (process.is_target() || (again && is_met && !is_refused()))
-    labels_->look_at(its.pid(), its.labels);
+  if (!process.is_target() && !(again && is_met)) return;
+  if (!process.is_target() && is_refused()) {
+    its.labels_wait = true;
+    return;
+  }
+  its.labels_wait = false;
+  labels_->look_at(its.pid(), its.labels);
 }
 
 void LiveProfiling::missed() {

@@ -1,6 +1,7 @@
 #include "observe/profile/samples.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/limits.hpp"
@@ -102,6 +103,8 @@ std::optional<profile::Sample> ProfileSamples::sample_of(const bpf::StackSample&
     if (selected == Selected::no) profiler_.refuse_process(sample.head);
     return std::nullopt;
   }
+  if (std::exchange(its.labels_wait, false) && its.has_pid())
+    labels_.look_at(its.pid(), its.labels, header.kernel_tgid);
   const CodeHistory::Code code = programs_.code_of(*program, header.time_ns);
   row.program = program;
   row.version = code->version;
