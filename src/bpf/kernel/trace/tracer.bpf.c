@@ -192,7 +192,6 @@ static __always_inline int conclude(struct scratch* s, struct fire* fire, __u32 
 /// took. One that fails costs no more than that takes: what only an event needs comes behind it.
 static __always_inline int decide(struct scratch* s, struct fire* fire, __u32* done) {
   const struct vitrine_site_program* program = fire->program;
-  const int untested = is_untested(fire);
   const int ends_pair = program->role == VITRINE_SLOW_END;
   const int by_thread = program->match >= VITRINE_CAPTURES;
   if (program->role >= VITRINE_LATENCY_START) fire->now = bpf_ktime_get_ns();
@@ -205,11 +204,15 @@ static __always_inline int decide(struct scratch* s, struct fire* fire, __u32* d
   take_registers(s, fire->ctx, fire->task, fire->cookie >> 63);
   struct vitrine_fire* head = append(&s->room.out, sizeof *head);
   if (!head) return 0;
-  if (program->needed_labels && !untested) {
+  if (program->needed_labels && !is_untested(fire)) {
     for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->label[i] = 0;
     const struct vitrine_target* target = target_of(&fire->process, fire->task);
-    if (target) select_labels(s, target, fire->process.execution);
+    if (target)
+      select_labels(s, target, fire->process.execution);
+    else if (was_known(&fire->process))
+      fire->process.flags |= VITRINE_FIRE_UNKNOWN;
   }
+  const int untested = is_untested(fire);
   if (program->steps) calculate(s, program);
   *done = 0;
   if (!untested && program->where.count && (!ends_pair || by_thread)) {
