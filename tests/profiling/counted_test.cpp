@@ -21,8 +21,10 @@ class Counted : public testing::TestWithParam<std::string> {};
 
 // The truth is what passes between the switches to the threads and away from them. rusage is another time: when a
 // wake-up preempts a thread, the kernel charges what passes between the wake-up and the switch to the thread that was
-// woken, which are some percent where there are many switches. Of ticks that came late, no clock has all; and none falls
-// into the time that a tick itself takes, which is the thread's: together they are less than what is allowed.
+// woken, which are some percent where there are many switches. Where nothing else runs, the switches were seen to have up
+// to a tenth less than rusage and the samples: the larger one is the upper bound. Of ticks that came late, no clock has
+// all; and none falls into the time that a tick itself takes, which is the thread's: together they are less than what is
+// allowed.
 TEST_P(Counted, IsTheTimeOnACpu) {
   constexpr double allowed = 0.02;
   constexpr unsigned frequency = 3701;  // no multiple of the scheduler's ticks
@@ -60,7 +62,7 @@ TEST_P(Counted, IsTheTimeOnACpu) {
   for (const std::string& note : what.notes) fmt::print("note: {}\n", note);
   const double error = 1.5 / std::sqrt(static_cast<double>(samples));
   EXPECT_GT(sampled_ns, std::min(times.ns, ticked_ns) * (1 - allowed - error));
-  EXPECT_LT(sampled_ns, times.ns * (1 + allowed + error));
+  EXPECT_LT(sampled_ns, std::max(times.ns, static_cast<double>(used_ns)) * (1 + allowed + error));
   EXPECT_LE(gone * 20, samples);
 }
 
