@@ -30,8 +30,8 @@ struct SampledProcess final : ObservedProcess {
   pid_t kernel_tgid = 0;   ///< 0: not sampled yet
   bool inherited = false;  ///< what it has from a process that was known
   ProcessLabels labels;
-  bool labels_wait =
-      false;  ///< they have changed, and are looked at with its first sample that is selected
+  /// They have changed, and are looked at with its first sample that is selected.
+  bool labels_wait = false;
   ProgramHistory programs;
 
   [[nodiscard]] std::shared_ptr<ObservedProcess> child(pid_t pid) const override {
