@@ -24,6 +24,8 @@ export interface State {
   labelKey: string;
 }
 
+export type Change = (change: Partial<State>) => void;
+
 export function print(state: State, initial: State): string {
   const params = new URLSearchParams();
   const put = (name: string, value: string, usual: string) => {

@@ -4,7 +4,7 @@ import type { Overview } from '../engine';
 import { exclude, include, needsOthers, print as printFilter, type Choice, type Term } from '../filter';
 import { visible } from '../format';
 import { useModel } from '../model';
-import { parse, print, type State } from '../state';
+import { parse, print, type Change, type State } from '../state';
 import { CompareBar } from './compare';
 import { Facets } from './facets';
 import { FilterBar } from './filter';
@@ -21,8 +21,6 @@ import { SearchBox } from './search';
 import { Tabs } from './tabs';
 import { useTheme } from './theme';
 import { Timeline } from './timeline';
-
-export type Change = (change: Partial<State>) => void;
 
 function initialState(profile: Overview): State {
   return {

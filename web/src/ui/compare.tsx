@@ -1,9 +1,8 @@
 import { duration, visible } from '../format';
 import type { Model } from '../model';
 import type { Compare, Measure } from '../select';
-import type { State } from '../state';
+import type { Change, State } from '../state';
 import { useQuery } from './query';
-import type { Change } from './app';
 
 interface Props {
   state: State;

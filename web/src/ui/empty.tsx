@@ -1,6 +1,5 @@
 import type { Overview } from '../engine';
-import type { State } from '../state';
-import type { Change } from './app';
+import type { Change, State } from '../state';
 
 export function Empty({ profile, state, change }: { profile: Overview; state: State; change: Change }) {
   if (!profile.hasSamples)

@@ -1,8 +1,7 @@
 import { choiceOf, print, type Term } from '../filter';
 import { duration, visible } from '../format';
 import type { Model } from '../model';
-import type { State } from '../state';
-import type { Change } from './app';
+import type { Change, State } from '../state';
 import { TypedText } from './typed';
 
 export function FilterBar({ state, model, change }: { state: State; model: Model; change: Change }) {

@@ -3,10 +3,9 @@ import { baseName, brief, duration, percent, points, visible } from '../format';
 import { sourceOf } from '../describe';
 import { escapeRegex } from '../filter';
 import type { Model } from '../model';
-import type { State } from '../state';
+import type { Change, State } from '../state';
 import type { FunctionRow } from '../tables';
 import { useQuery } from './query';
-import type { Change } from './app';
 import { More, rowsAtFirst, SortHeading, useSorting } from './table';
 
 /** Functions by the time in them, of one side or of two. */

@@ -1,5 +1,5 @@
 import { visible } from '../format';
-import type { Change } from './app';
+import type { Change } from '../state';
 
 interface Props {
   keys: readonly string[];

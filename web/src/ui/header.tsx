@@ -1,8 +1,7 @@
 import type { Overview } from '../engine';
 import { count, duration, plural, visible } from '../format';
 import type { Model } from '../model';
-import type { State } from '../state';
-import type { Change } from './app';
+import type { Change, State } from '../state';
 import type { Theme } from './theme';
 
 interface Props {

@@ -2,9 +2,8 @@ import { useState } from 'preact/hooks';
 import { excluded, included } from '../filter';
 import { count, duration, percent, visible } from '../format';
 import type { Model } from '../model';
-import type { State } from '../state';
+import type { Change, State } from '../state';
 import { useQuery } from './query';
-import type { Change } from './app';
 import type { Pick } from './facets';
 import { More, rowsAtFirst, SortHeading, useSorting } from './table';
 

@@ -5,10 +5,9 @@ import type { Half as Of, Picture } from '../engine';
 import { duration, percent, visible } from '../format';
 import { LineList } from './lines';
 import type { Model } from '../model';
-import type { State } from '../state';
+import type { Change, State } from '../state';
 import type { Tree } from '../tree';
 import { useQuery } from './query';
-import type { Change } from './app';
 import { Pane } from './pane';
 import type { Theme } from './theme';
 

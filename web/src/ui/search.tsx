@@ -1,8 +1,7 @@
 import type { RefObject } from 'preact';
 import { percent, plural } from '../format';
 import type { Model } from '../model';
-import type { State } from '../state';
-import type { Change } from './app';
+import type { Change, State } from '../state';
 import { TypedText } from './typed';
 
 interface Props {

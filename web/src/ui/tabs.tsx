@@ -1,6 +1,5 @@
 import type { Model } from '../model';
-import type { State, View } from '../state';
-import type { Change } from './app';
+import type { Change, State, View } from '../state';
 import { heaviest } from './compare';
 
 const views: [View, string][] = [

@@ -3,8 +3,8 @@ import { useRef, useState } from 'preact/hooks';
 import { duration } from '../format';
 import type { Model } from '../model';
 import type { Range } from '../select';
+import type { Change } from '../state';
 import { useQuery } from './query';
-import type { Change } from './app';
 import { useWidth } from './width';
 
 interface Props {

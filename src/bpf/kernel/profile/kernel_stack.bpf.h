@@ -15,6 +15,8 @@
 // from where user code was, and what it asked for.
 #pragma once
 
+#include "bpf/kernel/profile/sample_state.bpf.h"
+
 #if defined(__TARGET_ARCH_x86)
 #define KNOWS_KERNEL_STACKS
 #endif

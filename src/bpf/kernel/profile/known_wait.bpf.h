@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A wait that is like the thread's last one: its sample is there already, and has a row. Included by pending.bpf.h.
+// A wait that is like the thread's last one: its sample is there already, and has a row.
 //
 // What a sample has follows from few words: registers, what the unwinder read of the stack, the slots of labels and the
 // number that vitrine's writer gives each set. They are kept beside the sample, in a block of their own, once a thread
@@ -9,6 +9,9 @@
 //
 // All of it is the thread's: the CPU that it leaves writes and reads it, with the lock of its run queue.
 #pragma once
+
+#include "bpf/kernel/profile/blocks.bpf.h"
+#include "bpf/kernel/profile/take_sample.bpf.h"
 
 #ifdef KNOWS_KERNEL_STACKS
 #define KNOWS_WAITS

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 // The content of a label set of vitrine's writer, as opposed to where and when it was made: a program that makes
-// an equal one for each request has equal samples. Included by rows.bpf.h.
+// an equal one for each request has equal samples.
 #pragma once
+
+#include "bpf/kernel/profile/sample_state.bpf.h"
 
 #define CONTENTS 16384 /* a power of two */
 
@@ -13,6 +15,36 @@ struct {
   __type(key, __u32);
   __type(value, struct known_content);
 } contents SEC(".maps");
+
+/// Of the sample at s->row.at, into hash_of(&s->row).
+static long hash_four_of_sample(__u32 index, void* context) {
+  struct scratch* s = *(struct scratch**)context;
+  const __u64* words = sample_at(&s->room.out, s->row.at + index * 32);
+  if (!words) return 1;
+  struct vitrine_hash_state* hash = hash_of(&s->row);
+  vitrine_hash_word(hash, words[0]);
+  vitrine_hash_word(hash, words[1]);
+  vitrine_hash_word(hash, words[2]);
+  vitrine_hash_word(hash, words[3]);
+  return 0;
+}
+
+static long hash_word_of_sample(__u32 index, void* context) {
+  struct scratch* s = *(struct scratch**)context;
+  const __u64* word = sample_at(&s->room.out, s->row.at + index * 8);
+  if (!word) return 1;
+  vitrine_hash_word(hash_of(&s->row), *word);
+  return 0;
+}
+
+VERIFIED_ALONE int hash_of_sample(struct scratch* s, __u64 at, __u64 words) {
+  if (!s) return 0;
+  s->row.at = at;
+  bpf_loop(words / 4, hash_four_of_sample, &s, 0);
+  s->row.at = at + (words & ~3ULL) * 8;
+  bpf_loop(words & 3, hash_word_of_sample, &s, 0);
+  return 1;
+}
 
 #define FEW_WORDS 4 /* of most keys and values; the ids of a trace have no more */
 

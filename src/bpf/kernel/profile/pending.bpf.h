@@ -1,94 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Samples of threads that are off their CPUs. They are kept until it is known for how long: in blocks
-// of a pool, so that what waits takes no more room than it has.
+// Samples of threads that are off their CPUs. They are kept, in blocks of a pool, until it is known for how long.
 #pragma once
 
-#include "bpf/kernel/profile/take_sample.bpf.h"
-
-struct block {
-  __u8 bytes[VITRINE_BLOCK_BYTES];
-};
-
-struct {
-  __uint(type, BPF_MAP_TYPE_ARRAY);
-  __uint(max_entries, 1);
-  __type(key, __u32);
-  __type(value, struct block);
-} blocks SEC(".maps");
-
-/// Numbers of blocks that were in use and are free again. The one used last is used next, and still
-/// cached.
-struct {
-  __uint(type, BPF_MAP_TYPE_STACK);
-  __uint(max_entries, 1);
-  __type(value, __u32);
-} free_blocks SEC(".maps");
-
-/// The numbers that have never been used; written by the loader. In a map, as two programs share it.
-struct {
-  __uint(type, BPF_MAP_TYPE_ARRAY);
-  __uint(max_entries, 1);
-  __type(key, __u32);
-  __type(value, struct vitrine_unused_blocks);
-} unused_blocks SEC(".maps");
-
-/// By thread, in the initial pid namespace, from the first time that it is off its CPU until it ends. One thing
-/// happens to a thread at a time, but it may come back while others look at it: the CPU that takes the time off
-/// an entry (claim_pending) may use its blocks, until it or another of the thread puts a time there again.
-struct {
-  __uint(type, BPF_MAP_TYPE_HASH);
-  __uint(max_entries, 1);
-  __type(key, __u32);
-  __type(value, struct vitrine_pending);
-} pending SEC(".maps");
-
-struct block_walk {
-  struct scratch* s;
-  struct vitrine_pending* entry;
-};
-
-static long free_block(__u32 index, void* context) {
-  struct block_walk* walk = context;
-  if (index >= VITRINE_BLOCKS) return 1;
-  bpf_map_push_elem(&free_blocks, &walk->entry->block[index], BPF_ANY);
-  return 0;
-}
-
-static __always_inline void free_all(struct vitrine_pending* entry) {
-  struct block_walk walk = {.entry = entry};
-  bpf_loop(entry->blocks, free_block, &walk, 0);
-  entry->blocks = 0;
-  entry->has_memo = 0;
-}
-
-/// Returns whether there was one.
-static __always_inline int claim_block(__u32* number) {
-  if (bpf_map_pop_elem(&free_blocks, number) == 0) return 1;
-  const __u32 only = 0;
-  struct vitrine_unused_blocks* unused = bpf_map_lookup_elem(&unused_blocks, &only);
-  if (!unused || *(volatile __u32*)&unused->first >= unused->end) return 0;
-  *number = __sync_fetch_and_add(&unused->first, 1);
-  return *number < unused->end;
-}
-
-/// The block that the entry has already, or another.
-static long fill_block(__u32 index, void* context) {
-  struct block_walk* walk = context;
-  if (index >= VITRINE_BLOCKS) return 1;
-  __u32 number = 0;
-  if (index < walk->entry->blocks) {
-    number = walk->entry->block[index];
-  } else {
-    if (!claim_block(&number)) return 1;
-    walk->entry->block[index] = number;
-    walk->entry->blocks = index + 1;
-  }
-  struct block* block = bpf_map_lookup_elem(&blocks, &number);
-  const void* from = sample_at(&walk->s->room.out, index * VITRINE_BLOCK_BYTES);
-  if (!block || !from) return 1;
-  bpf_probe_read_kernel(block, sizeof *block, from);
-  return 0;
-}
+#include "bpf/kernel/profile/wakers.bpf.h"
+#ifdef UNWINDS
+#include "bpf/kernel/profile/known_wait.bpf.h"
+#endif
 
 /// Returns since when its thread was off; 0: another CPU was first.
 static __always_inline __u64 claim_pending(struct vitrine_pending* entry) {
@@ -124,24 +41,6 @@ static __always_inline void fill_pending(struct scratch* s, __u64 bytes, __u64 s
   s->pending.memo = 0;
   fill_entry(s, &s->pending, bytes);
 }
-
-struct taking_blocks {
-  struct scratch* s;
-  struct vitrine_pending* entry;
-  __u64 at; /* into s->room.out */
-};
-
-static long take_block(__u32 index, void* context) {
-  struct taking_blocks* walk = context;
-  if (index >= VITRINE_BLOCKS) return 1;
-  const struct block* block = bpf_map_lookup_elem(&blocks, &walk->entry->block[index]);
-  void* into = sample_at(&walk->s->room.out, walk->at + index * VITRINE_BLOCK_BYTES);
-  if (!block || !into) return 1;
-  bpf_probe_read_kernel(into, sizeof *block, block);
-  return 0;
-}
-
-#include "bpf/kernel/profile/wakers.bpf.h"
 
 /// Sends the first `bytes` of what was kept, which is in s->room.out. Returns whether it had room.
 static __always_inline int send_blocks(struct scratch* s, __u64 bytes, __u64 off_ns, __u32 flags) {
@@ -206,12 +105,7 @@ static __always_inline void cut_pending(struct vitrine_pending* entry, __u64 now
   release_scratch(s);
 }
 
-/// By a thread that is on its CPU: a sample without a copy of its stack fits.
-#define KEPT_BLOCKS 2
-
 #ifdef UNWINDS
-
-#include "bpf/kernel/profile/known_wait.bpf.h"
 
 /// Keeps the sample of `bytes` bytes in s->room.out until the current thread comes back. A function: what it has on
 /// its stack is not there while a sample is taken.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Equal samples are added up in a row: only the first of them is sent (docs/essays/rows.md). Included
-// by take_sample.bpf.h where a program unwinds, as stacks that user space unwinds are not compared.
+// Equal samples are added up in a row: only the first of them is sent (docs/essays/rows.md). Only
+// where a program unwinds, as stacks that user space unwinds are not compared.
 #pragma once
 
-#include "bpf/kernel/profile/row_state.bpf.h"
+#include "bpf/kernel/profile/label_content.bpf.h"
 
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -35,38 +35,6 @@ struct {
   __type(key, __u32);
   __type(value, __u64);
 } spans_met SEC(".maps");
-
-/// Of the sample at s->row.at, into hash_of(&s->row).
-static long hash_four_of_sample(__u32 index, void* context) {
-  struct scratch* s = *(struct scratch**)context;
-  const __u64* words = sample_at(&s->room.out, s->row.at + index * 32);
-  if (!words) return 1;
-  struct vitrine_hash_state* hash = hash_of(&s->row);
-  vitrine_hash_word(hash, words[0]);
-  vitrine_hash_word(hash, words[1]);
-  vitrine_hash_word(hash, words[2]);
-  vitrine_hash_word(hash, words[3]);
-  return 0;
-}
-
-static long hash_word_of_sample(__u32 index, void* context) {
-  struct scratch* s = *(struct scratch**)context;
-  const __u64* word = sample_at(&s->room.out, s->row.at + index * 8);
-  if (!word) return 1;
-  vitrine_hash_word(hash_of(&s->row), *word);
-  return 0;
-}
-
-VERIFIED_ALONE int hash_of_sample(struct scratch* s, __u64 at, __u64 words) {
-  if (!s) return 0;
-  s->row.at = at;
-  bpf_loop(words / 4, hash_four_of_sample, &s, 0);
-  s->row.at = at + (words & ~3ULL) * 8;
-  bpf_loop(words & 3, hash_word_of_sample, &s, 0);
-  return 1;
-}
-
-#include "bpf/kernel/profile/label_content.bpf.h"
 
 /// Of the label set at s->row.set_at what a filter depends on, into s->row.subject_hash.
 static __noinline int hash_set_of_subject(struct scratch* s) {

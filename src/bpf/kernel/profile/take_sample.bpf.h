@@ -1,105 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A sample of a thread, most often the current one: labels, the kernel's stack, registers, and a copy
-// of its stack; and the settings and the room to work in of the profiling program. Included after
-// kernel_types.bpf.h and libbpf's helpers.
+// A sample of a thread, most often the current one: labels, the kernel's stack, registers, and a copy of its stack, or
+// its frames where a program unwinds.
 #pragma once
 
-#include "bpf/kernel/task.bpf.h"
-#include "bpf/wire/profile.h"
-
-/// Behind the labels: the kernel's stack, the registers, the copy of the stack, and a page in which
-/// a last piece of any size can be written.
-#define LABEL_BUFFER_TAIL (VITRINE_STACK_COPY + 2 * 4096)
-#include "bpf/kernel/event.bpf.h"
-
-_Static_assert(VITRINE_PROFILE_COUNTERS <= COUNTERS, "room for every counter");
-
-#define SAMPLE_BYTES (LABEL_BUFFER_BYTES + VITRINE_STACK_COPY + 4096) /* most of one */
-
-_Static_assert(SAMPLE_BYTES <= VITRINE_BLOCKS * VITRINE_BLOCK_BYTES, "blocks for every sample");
-
-/// Written by the loader.
-struct vitrine_profile_config profile_config;
-
-struct {
-  __uint(type, BPF_MAP_TYPE_LRU_HASH);
-  __uint(max_entries, 256);
-  __type(key, struct vitrine_executable);
-  __type(value, struct vitrine_go_file);
-} go_files SEC(".maps");
-
-/// Processes that the reader does not want, by number (docs/essays/rows.md). Of one that has dropped out, the next
-/// sample is sent.
-struct {
-  __uint(type, BPF_MAP_TYPE_LRU_HASH);
-  __uint(max_entries, 1);
-  __type(key, __u32);
-  __type(value, struct vitrine_refused_process);
-} refused_processes SEC(".maps");
-
+#include "bpf/kernel/profile/sample_state.bpf.h"
 #ifdef UNWINDS
-#include "bpf/kernel/profile/kernel_stack_state.bpf.h"
-#include "bpf/kernel/profile/known_wait_state.bpf.h"
-#include "bpf/kernel/profile/row_state.bpf.h"
-#include "bpf/kernel/profile/unwind_state.bpf.h"
+#include "bpf/kernel/profile/kernel_stack.bpf.h"
+#include "bpf/kernel/profile/rows.bpf.h"
+#include "bpf/kernel/profile/unwind.bpf.h"
+#else
+#define kernel_stack_of(s, into, at, taking) KERNEL_STACK(taking, into, KERNEL_STACK_BYTES)
 #endif
-
-/// What a thread of Go has of the stack that it has left for another.
-struct left_stack {
-  __u64 start; /* 0: none was left */
-  __u64 end;
-};
-
-/// Room for one sample.
-struct scratch {
-  __u32 claimed, index;
-  __u32 gaps; /* of the copy made last */
-  struct left_stack left;
-  struct vitrine_pending pending;
-#ifdef UNWINDS
-  struct unwinding unwinding;
-  struct known_rule known_rules[KNOWN_RULES];
-  struct row_state row;
-  struct kernel_stack_state kernel;
-  struct known_wait wait;
-#endif
-  struct label_room room;
-};
-
-/// Ticks come in interrupts, and switches happen with interrupts off: one is enough.
-#define SCRATCHES_PER_CPU 1
-#include "bpf/kernel/scratch.bpf.h"
-
-/// Where in a sample anything can be written that has no more than a page. Null: beyond its end.
-static __always_inline void* sample_at(struct label_buffer* out, __u64 offset) {
-  asm volatile("" : "+r"(offset));
-  return offset > SAMPLE_BYTES ? 0 : out->bytes + offset;
-}
-
-#define KERNEL_STACK_BYTES (127 * 8) /* kernel.perf_event_max_stack as shipped */
-
-/// How a thread's kernel stack is taken. A program that samples others may define another way before
-/// it includes this.
-#ifndef KERNEL_STACK
-#define KERNEL_STACK(taking, into, bytes) \
-  bpf_get_stack((void*)(taking)->ctx, into, bytes, (taking)->kernel_skips & 0xff)
-#endif
-
-/// The address of its task as a number, which a function that is verified alone can be given.
-#ifndef TASK_ADDRESS
-#define TASK_ADDRESS(taking) bpf_get_current_task()
-#endif
-
-struct taking {
-  const __u64* ctx;
-  struct task_struct* task;
-  __u64 now;
-  __u32 kind;         /* enum vitrine_sample_kind */
-  __u32 flags;        /* enum vitrine_sample_flag */
-  __u32 in_kernel;    /* it has a stack there */
-  __u32 kernel_skips; /* its frames of this program */
-  struct process process;
-};
 
 /// Whether user code is on the thread's stack: not in a thread of the kernel, nor once its last has
 /// run, nor while the kernel loads another program, as that has not begun. What the kernel does then,
@@ -159,12 +70,6 @@ static __always_inline int is_wanted(struct process* process, const struct task_
 VERIFIED_ALONE int is_current_wanted(struct process* process, __u32 kind) {
   return process ? is_wanted(process, bpf_get_current_task_btf(), kind) : 0;
 }
-
-#ifdef UNWINDS
-#include "bpf/kernel/profile/kernel_stack.bpf.h"
-#else
-#define kernel_stack_of(s, into, at, taking) KERNEL_STACK(taking, into, KERNEL_STACK_BYTES)
-#endif
 
 static __always_inline __u64 append_kernel_stack(struct scratch* s, __u64 at,
                                                  const struct taking* taking) {
@@ -295,12 +200,6 @@ static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at,
   if (is_cut) head->event.flags |= VITRINE_SAMPLE_STACK_CUT;
   return ends_at;
 }
-
-#ifdef UNWINDS
-#include "bpf/kernel/profile/unwind.bpf.h"
-// After what defines the room to work in.
-#include "bpf/kernel/profile/rows.bpf.h"
-#endif
 
 /// Appends the frames of user code, if all are found, to where `at` is. Returns whether the stack must
 /// be copied.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// The user stack of the current thread, unwound by the rules of wire/unwind.h. Included by
-// take_sample.bpf.h where a program unwinds.
+// The user stack of the current thread, unwound by the rules of wire/unwind.h.
 //
 // It restores what src/unwind/unwinder.cpp restores the usual way: stack pointer, frame pointer, pc.
 // It stops at the first frame that needs more, or that is not known: then the stack is copied,
@@ -10,6 +9,7 @@
 // known frame takes one cache line of these, and its words of the stack.
 #pragma once
 
+#include "bpf/kernel/profile/sample_state.bpf.h"
 #include "bpf/wire/unwind.h"
 
 struct {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 // What woke a thread: a sample of the thread that did, taken when it did, kept until the one that was woken
-// is on a CPU again (docs/essays/rows.md, "Wakers of threads"). Included by pending.bpf.h.
+// is on a CPU again (docs/essays/rows.md, "Wakers of threads").
 #pragma once
+
+#include "bpf/kernel/profile/blocks.bpf.h"
+#include "bpf/kernel/profile/take_sample.bpf.h"
 
 #ifdef UNWINDS
 
