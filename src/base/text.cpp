@@ -233,14 +233,16 @@ std::optional<std::vector<std::pair<std::string, std::string>>> parse_baggage(
 std::size_t spelling_distance(std::string_view one, std::string_view other) {
   one = one.substr(0, compared_bytes);
   other = other.substr(0, compared_bytes);
-  std::vector<std::size_t> row(other.size() + 1);
+  std::vector<std::size_t> before, last, row(other.size() + 1);  // for the first i - 2, i - 1 and i
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 1; i <= one.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
+    before = std::exchange(last, row);
+    row[0] = i;
     for (std::size_t k = 1; k <= other.size(); ++k) {
-      const std::size_t exchanged = diagonal + (one[i - 1] == other[k - 1] ? 0 : 1);
-      diagonal = row[k];
-      row[k] = std::min({exchanged, row[k] + 1, row[k - 1] + 1});
+      const std::size_t replaced = last[k - 1] + (one[i - 1] == other[k - 1] ? 0 : 1);
+      row[k] = std::min({replaced, last[k] + 1, row[k - 1] + 1});
+      if (i > 1 && k > 1 && one[i - 1] == other[k - 2] && one[i - 2] == other[k - 1])
+        row[k] = std::min(row[k], before[k - 2] + 1);
     }
   }
   return row.back();

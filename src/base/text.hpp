@@ -115,7 +115,7 @@ std::optional<std::vector<std::pair<std::string, std::string>>> parse_baggage(
 
 // How far a name is from one that was meant.
 
-/// How many characters to insert, take out or exchange (Levenshtein), in the first 128 bytes.
+/// Characters to insert, delete, replace or swap with the next, each once, in the first 128 bytes.
 std::size_t spelling_distance(std::string_view one, std::string_view other);
 
 }  // namespace vitrine

@@ -80,9 +80,14 @@ TEST(BadTarget, AKernelThreadIsToldApart) {
 TEST(BadTarget, AZombieHasEnded) {
   Child child = Child::spawn({"true"});
   child.rest_of_output();  // ends when it has exited; nobody has waited for it yet
-  const Outcome outcome = vitrine({"labels", std::to_string(child.pid())});
-  EXPECT_EQ(outcome.status, 4);
-  EXPECT_THAT(outcome.err, HasSubstr(std::to_string(child.pid())));
+  const std::string pid = std::to_string(child.pid());
+  for (const Words& command : std::vector<Words>{
+           {"labels", pid}, {"context", pid}, {"profile", pid}, {"trace", pid, "*"}}) {
+    const Outcome outcome = vitrine(command);
+    EXPECT_EQ(outcome.status, 4) << command.front();
+    EXPECT_THAT(outcome.err, HasSubstr("process " + pid)) << command.front();
+    EXPECT_THAT(outcome.err, HasSubstr("has ended: it is a zombie")) << command.front();
+  }
 }
 
 TEST(BadTarget, A32BitProcessIsToldApart) {
@@ -276,8 +281,8 @@ TEST(Streams, ClosedOrFullStandardErrorIsNoReasonToWriteNothing) {
 }
 
 TEST(Streams, ResultsThatCannotBeWrittenAreAFailure) {
-  for (const char* command : {"--version", "ps --help", "ps", "probes /bin/sh",
-                              "doctor", "doctor --json", "--completion bash"}) {
+  for (const char* command : {"--version", "ps --help", "ps", "probes /bin/sh", "doctor",
+                              "doctor --json", "--completion bash"}) {
     for (const char* to : {">/dev/full", ">&-"}) {
       const Outcome outcome = in_shell(std::string("exec \"$0\" ") + command + ' ' + to);
       EXPECT_EQ(outcome.status, 1) << command << to << outcome.err;

@@ -37,6 +37,17 @@ TEST(Printable, WritesOutWhatWouldSteerATerminal) {
   EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
 }
 
+TEST(SpellingDistance, CountsInsertedDeletedReplacedAndSwappedCharacters) {
+  EXPECT_EQ(spelling_distance("item", "item"), 0U);
+  EXPECT_EQ(spelling_distance("itme", "item"), 1U);
+  EXPECT_EQ(spelling_distance("tiem", "item"), 1U);
+  EXPECT_EQ(spelling_distance("tiem", "itme"), 2U);
+  EXPECT_EQ(spelling_distance("itm", "item"), 1U);
+  EXPECT_EQ(spelling_distance("", "item"), 4U);
+  EXPECT_EQ(spelling_distance("kitten", "sitting"), 3U);
+  EXPECT_EQ(spelling_distance("ca", "abc"), 3U);  // no character is changed twice
+}
+
 TEST(JsonText, EscapesWhatWouldSteerATerminalOrEndALine) {
   const Json json = {{"a", "\x1b[2J\x7f\xc2\x9b\xe2\x80\xa8\xe2\x80\xae\xf3\xa0\x80\x81é€😀"}};
   EXPECT_EQ(json_text(json), R"({"a":"\u001b[2J\u007f\u009b\u2028\u202e\udb40\udc01é€😀"})");

@@ -32,6 +32,12 @@ FileDescriptor open_pidfd(pid_t pid) {
   return FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
+/// Whether all threads of its process have.
+bool has_ended(const FileDescriptor& pidfd) {
+  pollfd end{pidfd.get(), POLLIN, 0};
+  return ::poll(&end, 1, 0) > 0;
+}
+
 bool is_gone(const ObservedProcess& process) {
   return process.has_pid() && !open_pidfd(process.pid()) && errno == ESRCH;
 }
@@ -61,6 +67,9 @@ Result<void> ProcessWatch::add(pid_t pid) {
     return fail(ErrorCode::not_found,
                 fmt::format("{} is not a process: {}", pid, std::strerror(errno)),
                 "give the ID of the process, not of one of its threads");
+  if (!launched_ && has_ended(pidfd))
+    return fail(ErrorCode::not_found, fmt::format("process {} has ended: it is a zombie", pid),
+                "its memory is gone; its parent has not waited for it yet");
   ObservedProcess* process = processes_.observe(pid, there_ns);
   if (process == nullptr) return fail(ErrorCode::limit, "too many processes");
   process->followed_ = true;
@@ -236,8 +245,7 @@ void ProcessWatch::wait(milliseconds time) {
 
 void ProcessWatch::take_ended() {
   std::erase_if(targets_, [&](const ProcessRegistry::Process& target) {
-    pollfd end{target->pidfd_.get(), POLLIN, 0};
-    if (::poll(&end, 1, 0) <= 0) return false;
+    if (!has_ended(target->pidfd_)) return false;
     target->pidfd_ = {};
     target->next_look_ = {};
     processes_.exited(*target);

@@ -44,7 +44,7 @@ class ProcessWatch {
   /// targets. Both others must outlive this.
   ProcessWatch(ProcessRegistry& processes, Listener& listener, bool follow);
 
-  /// Adds a target. Errors: not_found; limit (too many processes).
+  /// Adds a target. Errors: not_found (also one that has ended); limit (too many processes).
   Result<void> add(pid_t pid);
 
   /// Starts a program, held before its first instruction where that is possible. Errors: as
