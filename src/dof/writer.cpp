@@ -297,8 +297,8 @@ Result<std::vector<std::byte>> write(Object& object) {
   TRY(check(object));
   for (Provider& provider : object.providers) {
     std::vector<Record> records;
-    for (Record& record : provider.records)
-      for (Record& one : split(std::move(record))) records.push_back(std::move(one));
+    for (const Record& record : provider.records)
+      for (Record& one : split(record)) records.push_back(std::move(one));
     provider.records = std::move(records);
   }
   return Writer(object).write();

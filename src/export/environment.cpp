@@ -42,10 +42,14 @@ Result<void> add_headers(const Variable& from, std::vector<std::string>& headers
   if (!pairs)  // whose text may be a secret
     return fail(ErrorCode::usage, from.name + " is not a list of headers",
                 "write name=value,name=value with %XX for special characters in values");
-  for (const auto& [name, value] : *pairs)
+  for (const auto& pair : *pairs) {
+    const auto is_same = [&](const std::string& header) {
+      return same_name(name_of(header), pair.first);
+    };
     if (std::none_of(headers.begin(), headers.begin() + static_cast<std::ptrdiff_t>(given),
-                     [&](const std::string& header) { return same_name(name_of(header), name); }))
-      headers.push_back(name + ": " + value);
+                     is_same))
+      headers.emplace_back(pair.first).append(": ").append(pair.second);
+  }
   return {};
 }
 

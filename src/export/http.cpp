@@ -350,7 +350,7 @@ class CurlPost final : public Post {
   }
 
   std::string describe(CURLcode code) const {
-    const std::string text =
+    std::string text =
         error_.front() != '\0' ? std::string(error_.data()) : curl_.easy_strerror(code);
     // How servers that require a certificate end a connection, by versions of TLS.
     if (!has_certificate_ && contains_any(text, {"certificate required", "alert bad certificate",

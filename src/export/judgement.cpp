@@ -115,7 +115,7 @@ const char* remedy(long status, Signal signal) {
   }
 }
 
-std::string with_message(std::string text, const std::string& message) {
+std::string with_message(const std::string& text, const std::string& message) {
   return message.empty() ? text : text + ": " + message;
 }
 

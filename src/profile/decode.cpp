@@ -149,8 +149,8 @@ Index ProfileReading::stack(Stack stack) {
 Index ProfileReading::label_set(LabelSet set) {
   if (set.empty()) return none;
   std::ranges::stable_sort(set, {}, &Label::key);
-  const auto repeated = std::ranges::unique(set, {}, &Label::key);
-  set.erase(repeated.begin(), repeated.end());
+  const auto same_key = [](const Label& a, const Label& b) { return a.key == b.key; };
+  set.erase(std::unique(set.begin(), set.end(), same_key), set.end());
   const auto next = static_cast<Index>(profile.label_sets.size());
   const auto [known, added] = label_sets_.try_emplace(set, next);
   if (!added) return known->second;

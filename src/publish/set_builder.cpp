@@ -194,6 +194,7 @@ class InRecord {
   }
   void rewind() noexcept { next_ = 0; }
   bool take() noexcept {
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): add() has written it
     const bool in_record = (words_[next_ / 64] >> (next_ % 64) & 1) != 0;
     ++next_;
     return in_record;

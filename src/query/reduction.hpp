@@ -69,7 +69,7 @@ class Sum {
   Sum() = default;
   template <class T>
   requires std::convertible_to<T, Number> &&(!std::same_as<std::remove_cvref_t<T>, Sum>)
-      Sum(T&& number) {  // NOLINT(google-explicit-constructor): a number is a sum
+      Sum(T&& number) {  // NOLINT: a number is a sum; of a sum it is no candidate
     const Number summand = std::forward<T>(number);
     std::visit([this](auto one) { *this = of(one); }, summand);
   }

@@ -54,7 +54,7 @@ std::string demangled_anywhere(const std::string& symbol) {
   auto name = rust_name(symbol);
   if (!name) name = legacy_rust_name(symbol);
   if (!name) name = cxx_name(symbol);
-  return name ? std::move(*name) : symbol;
+  return name ? *std::move(name) : std::string(symbol);
 }
 
 std::string demangled(const std::string& symbol) {

@@ -352,8 +352,7 @@ void take_type(std::optional<Dwarf_Die> written, Machine machine, const Spelling
     case DW_TAG_enumeration_type: {
       into.kind = ParameterKind::enumeration;
       auto under = bare_type(type_of_die(*type));
-      const auto encoding =
-          under ? number_attribute(*under, DW_AT_encoding) : std::optional<std::uint64_t>();
+      const auto encoding = under ? number_attribute(*under, DW_AT_encoding).value_or(0) : 0;
       into.is_signed = encoding == DW_ATE_signed || encoding == DW_ATE_signed_char;
       if (into.size == 0 || into.size > word_bytes) into.size = 4;
       return take_enumerators(*type, into);
@@ -511,8 +510,8 @@ bool is_inlined_everywhere(DwarfInfo& dwarf, const std::string& name) {
                                   ? dwarf_formstring(&found)
                                   : nullptr;
         const std::string its = name_attribute(die);
-        if (inlined && (inlined == DW_INL_inlined || inlined == DW_INL_declared_inlined) &&
-            its == last &&
+        const auto how = inlined.value_or(DW_INL_not_inlined);
+        if ((how == DW_INL_inlined || how == DW_INL_declared_inlined) && its == last &&
             (name == last || (linkage != nullptr && qualified_name(demangled(linkage)) == name)))
           is_inlined = true;
       }

@@ -294,7 +294,7 @@ class NamingService final : public sandbox::Service {
   std::vector<std::byte> respond(std::span<const std::byte> request, FileDescriptor file) override {
     const auto asked = pack::unpack<Request>(request);
     if (!asked) return {};
-    const auto response = respond(*asked, std::move(file));
+    auto response = respond(*asked, std::move(file));
     make_room(asked->open_memory);
     return response;
   }

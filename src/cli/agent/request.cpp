@@ -245,7 +245,7 @@ std::vector<std::string> flag_values(const AgentKey& key, std::vector<std::strin
 /// The variable of OpenTelemetry without which all is right; empty: none.
 std::string blamed_variable(const std::vector<std::string>& words) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string name(*entry, std::strcspn(*entry, "="));
+    std::string name(*entry, std::strcspn(*entry, "="));
     if (!name.starts_with("OTEL_EXPORTER_OTLP_")) continue;
     const auto without = [&](const std::string& other) {
       return other == name ? std::nullopt : exporter::own_environment()(other);
@@ -344,16 +344,16 @@ Result<AgentConfiguration> configure_agent(const std::string& file, const GivenO
   const auto is_table = [](const agent::ConfiguredKey& key) {
     return key.name.starts_with("trace.");
   };
-  const auto tables =
-      std::ranges::stable_partition(configured, [&](const auto& key) { return !is_table(key); });
+  const auto tables = std::stable_partition(configured.begin(), configured.end(),
+                                            [&](const auto& key) { return !is_table(key); });
 
   AgentConfiguration configuration;
   configuration.settings =
-      settings_of(agent_keys, std::span(configured.begin(), tables.begin()), file, given);
+      settings_of(agent_keys, std::span(configured.begin(), tables), file, given);
   if (const auto option = given.find(trace_flag); option != given.end())
     configuration.traces = TRY(tables_of_options(option->second, known));
   else
-    configuration.traces = tables_of(std::span(tables.begin(), tables.end()), file);
+    configuration.traces = tables_of(std::span(tables, configured.end()), file);
   auto request = request_of(words_of(configuration.settings));
   if (!request) return tl::unexpected(blamed(std::move(request.error()), configuration.settings));
   configuration.request = std::move(*request);

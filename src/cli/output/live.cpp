@@ -170,7 +170,7 @@ double seconds(std::chrono::nanoseconds time) {
 
 }  // namespace
 
-Progress::Progress(std::string what, std::optional<std::chrono::milliseconds> time)
+Progress::Progress(const std::string& what, std::optional<std::chrono::milliseconds> time)
     : what_(printable(what)),
       time_(time),
       terminal_(::isatty(STDERR_FILENO) == 1),

@@ -95,7 +95,7 @@ class LiveText {
 class Progress {
  public:
   /// `time`: how long it will take; nothing: until something happens.
-  Progress(std::string what, std::optional<std::chrono::milliseconds> time);
+  Progress(const std::string& what, std::optional<std::chrono::milliseconds> time);
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

@@ -272,7 +272,7 @@ std::string diff_table(const std::vector<profile::ComparedRow>& rows, const std:
   if (with_own) head = {"self: before", "after", "change"};
   head.insert(head.end(), {with_own ? "total: before" : "before", "after", "change", what});
   for (std::string& cell : head) cell = style.dim(cell);
-  table.row(std::move(head));
+  table.row(head);
   std::size_t shown = 0, more = 0, noise = 0;
   for (const profile::ComparedRow& row : rows) {
     if (!is_significant(row)) {
@@ -289,7 +289,7 @@ std::string diff_table(const std::vector<profile::ComparedRow>& rows, const std:
     for (std::string& cell : cells_of(row.total, options.rate, style, utf8))
       cells.push_back(std::move(cell));
     cells.push_back(printable(row.name));
-    table.row(std::move(cells));
+    table.row(cells);
   }
   std::string out = shown == 0 ? std::string() : table.str(2);
   if (more != 0) out += fmt::format("  {} more (--rows)\n", more);
@@ -442,7 +442,7 @@ class ProfileDiffCommand : public Command {
 
   int print_all(const std::vector<profile::Profile>& sides,
                 const std::vector<std::string>& keys) const {
-    const auto rows = [](const std::vector<profile::ComparedRow>& compared, Json head) {
+    const auto rows = [](const std::vector<profile::ComparedRow>& compared, const Json& head) {
       for (const profile::ComparedRow& row : compared) {
         Json object = head;
         object["name"] = json_bytes(row.name);

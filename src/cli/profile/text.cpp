@@ -212,14 +212,14 @@ std::string function_table(const std::vector<FunctionTime>& functions, const Fun
   for (const std::string& value : split.values) head.push_back(short_name(value, value_columns));
   head.emplace_back("function");
   for (std::string& cell : head) cell = style.dim(cell);
-  table.row(std::move(head));
+  table.row(head);
   for (const FunctionTime& function : functions) {
     std::vector<std::string> cells{share(function.own_ns, all.all_ns),
                                    share(function.all_ns, all.all_ns)};
     for (std::size_t i = 0; i < split.values.size(); ++i)
       cells.push_back(share(function.all_ns_of[i], all.all_ns_of[i]));
     cells.push_back(short_name(function.name));
-    table.row(std::move(cells));
+    table.row(cells);
   }
   return table.str(2);
 }
@@ -328,7 +328,7 @@ std::string top_text(const std::vector<std::string>& keys, const std::vector<pro
   head.emplace_back("samples");
   for (const std::string& key : keys) head.push_back(short_name(key));
   for (std::string& cell : head) cell = style.dim(cell);
-  table.row(std::move(head));
+  table.row(head);
   const auto add = [&](const profile::TopRow& row) {
     std::vector<std::string> cells;
     if (on_cpu != 0 || off_cpu == 0)
@@ -338,7 +338,7 @@ std::string top_text(const std::vector<std::string>& keys, const std::vector<pro
                    {time_text(row.off_cpu_ns, options), share(row.off_cpu_ns, off_cpu)});
     cells.push_back(std::to_string(row.samples));
     for (const std::string& value : row.values) cells.push_back(short_name(value));
-    table.row(std::move(cells));
+    table.row(cells);
   };
   profile::TopRow others;
   for (std::size_t i = 0; i < rows.size(); ++i) {

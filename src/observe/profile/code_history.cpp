@@ -238,7 +238,7 @@ CodeHistory::Code CodeHistory::at(std::uint64_t time_ns, CodeReader& reader,
   const auto from_ns = [](const Entry& entry) { return entry.code->from_ns; };
   const auto after = std::ranges::upper_bound(codes_, time_ns, {}, from_ns);
   if (after == codes_.begin()) {
-    const Code first = codes_.front().code;
+    Code first = codes_.front().code;
     if (!may_make(*first, time_ns)) return first;
     Code earlier = before(first, time_ns);
     if (earlier == nullptr) return first;
@@ -253,7 +253,7 @@ CodeHistory::Code CodeHistory::at(std::uint64_t time_ns, CodeReader& reader,
     mapped.push_back(change->mapping.get());
     until_ns = change->time_ns;
   }
-  const Code from = base.code;
+  Code from = base.code;
   if (mapped.empty() || !may_make(*from, time_ns)) return from;
   auto code = reader.with(from->unwinder.code(), from->mappings, from->files, mapped, places);
   if (!code) {  // it had mapped that already

@@ -45,7 +45,7 @@ class Buffer {
   /// `bytes` are not part of this buffer.
   void insert(std::size_t at, std::string_view bytes) noexcept {
     if (bytes.empty() || !reserve(bytes.size())) return;
-    std::memmove(data_ + at + bytes.size(), data_ + at, size_ - at);
+    if (at != size_) std::memmove(data_ + at + bytes.size(), data_ + at, size_ - at);
     std::memcpy(data_ + at, bytes.data(), bytes.size());
     size_ += bytes.size();
   }

@@ -230,6 +230,7 @@ Status then_keys(const Status& status) noexcept {
 
 }  // namespace
 
+// NOLINTBEGIN(performance-unnecessary-value-param): values, by the public header
 Status publish(std::vector<Attribute> resource, Options options) noexcept {
   return then_keys(Publisher::instance().publish(resource, options));
 }
@@ -237,6 +238,7 @@ Status publish(std::vector<Attribute> resource, Options options) noexcept {
 Status update(std::vector<Attribute> resource) noexcept {
   return then_keys(Publisher::instance().update(resource));
 }
+// NOLINTEND(performance-unnecessary-value-param)
 
 void drop() noexcept {
   Publisher::instance().drop();
