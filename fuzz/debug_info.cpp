@@ -10,9 +10,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   limits.inline_depth = 8;
   limits.name_bytes = 256;
   const symbol::DebugSearch nowhere{"/bin/fuzzed", 0};
-  symbol::FileNames names(fuzz::file(fuzz::bytes(data, size)), nowhere, true, limits);
+  symbol::FileNames names(symbol::NameSources::find(fuzz::file(fuzz::bytes(data, size)), nowhere),
+                          limits);
   const std::vector<Address> addresses{0ULL, 0x280ULL, 0x284ULL, 0x293ULL, 0x2a6ULL, ~0ULL};
-  for (const symbol::Frames& frames : names.find(addresses)) {
+  for (const symbol::Frames& frames : names.find(addresses, true)) {
     fuzz::require(frames.size() <= limits.inline_depth + 1);
     for (const symbol::Frame& frame : frames)
       fuzz::require(frame.name.size() <= limits.name_bytes &&

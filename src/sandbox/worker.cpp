@@ -42,16 +42,21 @@ FileDescriptor open_schedstat(pid_t pid) {
       ::open(fmt::format("/proc/{}/schedstat", pid).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
-/// How long a process has waited for a CPU: the second number of its schedstat. 0: not known.
-std::chrono::nanoseconds run_delay(const FileDescriptor& schedstat) {
+/// What a process has had of a CPU, and waited for one: the first numbers of its schedstat. 0: not known.
+struct RunTimes {
+  std::chrono::nanoseconds cpu{0}, delay{0};
+};
+
+RunTimes run_times(const FileDescriptor& schedstat) {
   char text[128];
   const ssize_t n = schedstat ? ::pread(schedstat.get(), text, sizeof text, 0) : -1;
   if (n <= 0) return {};
   const char* const end = text + n;
   const char* const at = std::find(static_cast<const char*>(text), end, ' ');
-  std::int64_t delay = 0;
+  std::int64_t cpu = 0, delay = 0;
+  std::from_chars(text, at, cpu);
   if (at != end) std::from_chars(at + 1, end, delay);
-  return std::chrono::nanoseconds(delay);
+  return {std::chrono::nanoseconds(cpu), std::chrono::nanoseconds(delay)};
 }
 
 void serve_requests(int socket, const Limits& limits, const MakeService& make) {
@@ -231,7 +236,7 @@ Result<std::vector<std::byte>> Worker::ask_claimed(std::span<const std::byte> re
                                                    std::size_t most, const Open& open) {
   took_too_long_ = false;
   const auto begin = Channel::Clock::now();
-  const auto delayed = run_delay(schedstat_);
+  const auto delayed = run_times(schedstat_).delay;
   const auto next_look = [&](Channel::Clock::time_point end) {
     return limits_.stop == nullptr ? end : std::min(end, Channel::Clock::now() + stop_interval);
   };
@@ -242,7 +247,7 @@ Result<std::vector<std::byte>> Worker::ask_claimed(std::span<const std::byte> re
     const auto end = begin + time_;
     if (Channel::Clock::now() < end) return next_look(end);
     return next_look(
-        std::min(end + (run_delay(schedstat_) - delayed), begin + max_stretch * time_));
+        std::min(end + (run_times(schedstat_).delay - delayed), begin + max_stretch * time_));
   };
   if (auto sent = channel_.send(MessageKind::request, request, until, file); !sent)
     return reason_of_end(sent.error());
@@ -262,6 +267,10 @@ Result<std::vector<std::byte>> Worker::ask_claimed(std::span<const std::byte> re
     if (auto sent = channel_.send(MessageKind::opened, {}, extend(), found.get()); !sent)
       return reason_of_end(sent.error());
   }
+}
+
+std::chrono::nanoseconds Worker::cpu_time() const {
+  return run_times(schedstat_).cpu;
 }
 
 std::uint64_t Worker::memory() const {

@@ -91,6 +91,9 @@ class Worker {
   /// Bytes that it holds and did not begin with, by the kernel's count; 0: not known.
   [[nodiscard]] std::uint64_t memory() const;
 
+  /// Of a CPU, so far; 0: not known.
+  [[nodiscard]] std::chrono::nanoseconds cpu_time() const;
+
  private:
   Worker(Channel channel, sandbox::Child process, const Limits& limits);
 
@@ -202,6 +205,10 @@ class Parser {
   [[nodiscard]] std::uint64_t responses() const { return worker_ ? responses_ : 0; }
   /// Whether the last request failed for its time.
   [[nodiscard]] bool took_too_long() const { return took_too_long_; }
+  /// Of a CPU, that the worker has used so far; 0: there is none, or it is not known.
+  [[nodiscard]] std::chrono::nanoseconds cpu_time() const {
+    return worker_ ? worker_->cpu_time() : std::chrono::nanoseconds(0);
+  }
 
   /// Of a task by its bytes, which may be those of an invalid response: see invalid_response().
   using BytesTask = detail::Erased;

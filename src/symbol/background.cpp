@@ -42,6 +42,9 @@ constexpr std::uint64_t quick_data = 64U << 20, slow_data = 512U << 20;
 constexpr std::uint64_t always_on_open = 18U << 20, always_on_kept = 32U << 20;
 constexpr std::chrono::seconds always_on_idle{60};
 constexpr int always_on_pause = 50;
+/// Some twenty large files at first; later, what a program that is started needs.
+constexpr Ration always_on_ration{std::chrono::milliseconds(500), std::chrono::milliseconds(250)};
+constexpr std::size_t max_put_off = 256;  // files
 
 FileDescriptor copy_of(int descriptor) {
   return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
@@ -77,6 +80,7 @@ BackgroundLimits background_limits(Duty duty) {
   limits.slow.idle = slow_idle;
   if (duty == Duty::once) return limits;
   limits.slow_pause = always_on_pause;
+  limits.ration = always_on_ration;
   limits.quick.starts_early = true;
   limits.quick.worker_data = std::min(limits.quick.worker_data, quick_data);
   limits.slow.worker_data = std::min(limits.slow.worker_data, slow_data);
@@ -91,7 +95,8 @@ BackgroundLimits background_limits(Duty duty) {
   return limits;
 }
 
-BackgroundSymboliser::BackgroundSymboliser(const BackgroundLimits& limits) : limits_(limits) {
+BackgroundSymboliser::BackgroundSymboliser(const BackgroundLimits& limits)
+    : limits_(limits), left_(limits.ration ? limits.ration->at_first : Clock::duration::max()) {
   limits_.quick.stop = limits_.slow.stop = &stop_;
   limits_.quick.keeps_names = limits_.slow.keeps_names = false;
 }
@@ -99,6 +104,18 @@ BackgroundSymboliser::BackgroundSymboliser(const BackgroundLimits& limits) : lim
 void BackgroundSymboliser::begin() {
   const std::lock_guard lock(mutex_);
   start_threads();
+}
+
+void BackgroundSymboliser::allow(std::chrono::nanoseconds cpu_time) {
+  const std::lock_guard lock(mutex_);
+  if (!limits_.ration) return;
+  left_ = std::max(left_, std::min(left_ + cpu_time, limits_.ration->most));
+  if (left_ <= std::chrono::nanoseconds(0)) return;
+  while (!put_off_.empty()) {
+    auto first = put_off_.extract(put_off_.begin());
+    add(quick_.waiting, first.key(), std::move(first.mapped()));
+  }
+  asked_.notify_all();
 }
 
 BackgroundSymboliser::~BackgroundSymboliser() {
@@ -132,7 +149,7 @@ void BackgroundSymboliser::ask(const File& file, std::span<const Address> addres
     known.problem = "no thread can be started that reads its symbols";
     return;
   }
-  add(quick_, key, std::move(request));
+  add(quick_.waiting, key, std::move(request));
   asked_.notify_all();
 }
 
@@ -152,12 +169,15 @@ bool BackgroundSymboliser::start_threads() {
   return slow_.thread.joinable();
 }
 
-void BackgroundSymboliser::add(Lane& lane, const FileKey& key, Request request) {
-  const auto [waiting, is_new] = lane.waiting.try_emplace(key);
-  if (is_new)
-    waiting->second = std::move(request);
-  else
-    waiting->second.addresses.merge(request.addresses);
+void BackgroundSymboliser::add(std::map<FileKey, Request>& waiting, const FileKey& key,
+                               Request request) {
+  const auto [known, is_new] = waiting.try_emplace(key);
+  if (is_new) {
+    known->second = std::move(request);
+  } else {
+    known->second.addresses.merge(request.addresses);
+    known->second.rationed.merge(request.rationed);
+  }
 }
 
 std::map<FileKey, BackgroundSymboliser::Request>::iterator BackgroundSymboliser::Lane::due() {
@@ -200,8 +220,9 @@ bool BackgroundSymboliser::number_one(Lane& lane, Symboliser& symboliser,
   KnownFile& known = files_[key];
   known.numbers = std::move(numbers);
   known.numbered = true;
-  if (const auto waiting = lane.waiting.find(key);
-      waiting != lane.waiting.end() && waiting->second.addresses.empty())
+  if (const auto waiting = lane.waiting.find(key); waiting != lane.waiting.end() &&
+                                                   waiting->second.addresses.empty() &&
+                                                   waiting->second.rationed.empty())
     lane.waiting.erase(waiting);
   return true;
 }
@@ -236,44 +257,67 @@ void BackgroundSymboliser::work(Lane& lane, const Limits& limits) {
 void BackgroundSymboliser::name_one(Lane& lane, Symboliser& symboliser,
                                     std::unique_lock<std::mutex>& lock) {
   auto next = lane.waiting.extract(lane.due());
+  const FileKey& key = next.key();
   Request& request = next.mapped();
-  if (&lane == &quick_) {  // what was asked for again while it was looked up
-    const KnownFile& known = files_[next.key()];
+  const bool is_quick = &lane == &quick_;
+  if (is_quick) {  // what was asked for again while it was looked up
+    const KnownFile& known = files_[key];
     std::erase_if(request.addresses, [&](Address one) { return known.frames.contains(one); });
   }
+  const Depth depth =
+      is_quick && left_ <= std::chrono::nanoseconds(0) ? Depth::symbols : Depth::all;
+  std::set<Address>& wanted = request.addresses;
+  if (depth == Depth::all) wanted.merge(request.rationed);
+  if (wanted.empty()) return put_off(key, std::move(request));
   lock.unlock();
-  File file{request.path, request.descriptor.get(), {}, next.key().first};
+  File file{request.path, request.descriptor.get(), {}, key.first};
   for (const FileDescriptor& root : request.roots)
     if (root) file.root_dirs.push_back(root.get());
-  const std::vector<Address> addresses(request.addresses.begin(), request.addresses.end());
-  Resolved resolved;
+  const std::vector<Address> addresses(wanted.begin(), wanted.end());
+  const auto worker = symboliser.parser().worker_number();
+  const auto used = symboliser.parser().cpu_time();
   const auto began = Clock::now();
-  if (!addresses.empty()) resolved = symboliser.resolve(file, addresses);
+  const Resolved resolved = symboliser.resolve(file, addresses, depth);
   const auto ended = Clock::now();
+  const bool is_same_worker = symboliser.parser().worker_number() == worker;
+  const auto took = is_same_worker ? symboliser.parser().cpu_time() - used : ended - began;
   lock.lock();
-  if (&lane == &slow_) files_[next.key()].slow_after = ended + limits_.slow_pause * (ended - began);
-  if (!stop_ && !addresses.empty()) take(lane, next.key(), request, resolved);
-}
-
-void BackgroundSymboliser::take(Lane& lane, const FileKey& key, Request& request,
-                                const Resolved& resolved) {
+  if (stop_) return;
+  if (is_quick && limits_.ration && depth == Depth::all) left_ -= took;
   KnownFile& known = files_[key];
-  std::size_t i = 0;
-  for (const Address address : request.addresses) {
-    const auto [place, is_new] = known.frames.insert_or_assign(address, resolved.frames[i++]);
-    frames_ += is_new ? 1 : 0;
-  }
-  const bool is_quick = &lane == &quick_;
+  if (!is_quick) known.slow_after = ended + limits_.slow_pause * (ended - began);
+  take(key, addresses, resolved);
   if (!is_quick || !known.slow_done) known.problem = resolved.problem;
   if (!is_quick) {
     known.slow_done = true;
     known.given_up = resolved.reduced;
   } else if (resolved.reduced) {
     request.not_before = known.slow_after;
-    if (!known.given_up) add(slow_, key, std::move(request));
+    if (!known.given_up) add(slow_.waiting, key, std::move(request));
     asked_.notify_all();
+  } else if (depth == Depth::symbols) {
+    request.rationed.merge(request.addresses);
+    put_off(key, std::move(request));
   }
   make_room();
+}
+
+void BackgroundSymboliser::take(const FileKey& key, std::span<const Address> addresses,
+                                const Resolved& resolved) {
+  KnownFile& known = files_[key];
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const auto [place, is_new] = known.frames.insert_or_assign(addresses[i], resolved.frames[i]);
+    frames_ += is_new ? 1 : 0;
+  }
+}
+
+/// What has waited longest is dropped where there is no room: it has names.
+void BackgroundSymboliser::put_off(const FileKey& key, Request request) {
+  if (request.rationed.empty()) return;
+  add(put_off_, key, std::move(request));
+  if (put_off_.size() > max_put_off)
+    put_off_.erase(
+        std::ranges::min_element(put_off_, {}, [](const auto& one) { return one.second.number; }));
 }
 
 /// Forgets the files that were asked about longest ago.
@@ -284,6 +328,7 @@ void BackgroundSymboliser::make_room() {
         files_.begin(), files_.end(),
         [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
     frames_ -= oldest->second.frames.size();
+    put_off_.erase(oldest->first);
     files_.erase(oldest);
   }
 }

@@ -7,6 +7,10 @@
 // Two threads work: one gives each file a short time, which suffices for nearly all of them. The
 // files for which it does not suffice are named by their symbol tables there, and go to the other
 // thread, where they wait for each other only.
+//
+// Beside everything that runs, for ever, debug information is a ration (Ration): a stack that is new may
+// need a line of a file whose debug information takes 50 ms to open, again and again. Symbol tables name
+// such addresses at once; their lines and inlined functions follow when there is time for them.
 #pragma once
 
 #include <atomic>
@@ -16,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -30,9 +35,15 @@
 
 namespace vitrine::symbol {
 
+/// CPU time for debug information.
+struct Ration {
+  std::chrono::nanoseconds at_first, most;  ///< `most`: of what is saved up
+};
+
 struct BackgroundLimits {
-  Limits quick;  ///< of the thread for all files
-  Limits slow;   ///< of the one for files that need more
+  Limits quick;                  ///< of the thread for all files
+  Limits slow;                   ///< of the one for files that need more
+  std::optional<Ration> ration;  ///< of the first; none: as much as it takes
   /// So many times as long as the last request about a file took, the slow thread does not read it again.
   int slow_pause = 0;
 };
@@ -69,6 +80,9 @@ class BackgroundSymboliser {
   /// Starts the threads now, and their worker if it is to start early.
   void begin();
 
+  /// More for debug information. What has waited for it comes first.
+  void allow(std::chrono::nanoseconds cpu_time);
+
   struct TimeBudget {
     Clock::time_point until;
     const std::atomic<bool>* hurry = nullptr;  ///< once it is true, there are two seconds left
@@ -91,6 +105,7 @@ class BackgroundSymboliser {
     FileDescriptor descriptor;
     std::vector<FileDescriptor> roots;
     std::set<Address> addresses;
+    std::set<Address> rationed;  ///< that have names of symbol tables
     Clock::time_point not_before{};
     std::uint64_t number = 0;  ///< ascending
   };
@@ -117,10 +132,11 @@ class BackgroundSymboliser {
   void work(Lane& lane, const Limits& limits);
   bool number_one(Lane& lane, Symboliser& symboliser, std::unique_lock<std::mutex>& lock);
   void name_one(Lane& lane, Symboliser& symboliser, std::unique_lock<std::mutex>& lock);
-  void take(Lane& lane, const FileKey& key, Request& request, const Resolved& resolved);
+  void take(const FileKey& key, std::span<const Address> addresses, const Resolved& resolved);
+  void put_off(const FileKey& key, Request request);
   /// With the lock. False: the system gives none.
   bool start_threads();
-  static void add(Lane& lane, const FileKey& key, Request request);
+  static void add(std::map<FileKey, Request>& waiting, const FileKey& key, Request request);
   void make_room();
 
   BackgroundLimits limits_;
@@ -128,6 +144,8 @@ class BackgroundSymboliser {
   std::mutex mutex_;
   std::condition_variable asked_, resolved_;
   Lane quick_, slow_;
+  std::map<FileKey, Request> put_off_;  ///< until there is time for their debug information
+  std::chrono::nanoseconds left_;       ///< of it
   std::map<FileKey, KnownFile> files_;
   std::size_t frames_ = 0;  ///< of files_, together
   std::uint64_t requests_ = 0;

@@ -16,30 +16,47 @@ constexpr std::uint64_t units_part = 2;
 
 }  // namespace
 
-FileNames::FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dwarf,
-                     const Limits& limits)
-    : limits_(limits) {
+NameSources NameSources::find(FileDescriptor file, const DebugSearch& debug) {
+  NameSources sources;
   auto memory = sandbox::FileMemory::from(std::move(file));
-  if (!memory) return;
+  if (!memory) return sources;
   auto elf = elf::read_file(**memory);
   if (!elf) {
-    problem_ = elf.error().message;
-    return;
+    sources.problem = elf.error().message;
+    return sources;
   }
-  unnamed_ = UnnamedCode(**memory, *elf);
   auto apart = find_debug_file(**memory, *elf, elf::hex_build_id(**memory, *elf), debug);
-  take(std::move(*memory), std::move(*elf), with_dwarf);
-  if (apart != nullptr) take(std::move(apart->memory), std::move(apart->elf), with_dwarf);
+  sources.files.push_back({std::move(*memory), std::move(*elf)});
+  if (apart != nullptr) sources.files.push_back({std::move(apart->memory), std::move(apart->elf)});
+  return sources;
+}
+
+std::vector<sandbox::FileIdentity> NameSources::identities() const {
+  std::vector<sandbox::FileIdentity> all;
+  for (const Source& source : files) all.push_back(source.memory->identity());
+  return all;
+}
+
+FileNames::FileNames(NameSources sources, const Limits& limits)
+    : limits_(limits), sources_(std::move(sources.files)), problem_(std::move(sources.problem)) {
+  if (sources_.empty()) return;
+  unnamed_ = UnnamedCode(*sources_.front().memory, sources_.front().elf);
+  for (const NameSources::Source& source : sources_)
+    if (problem_.empty() && !source.elf.problems.empty()) problem_ = source.elf.problems.front();
+  read_tables();
+}
+
+void FileNames::read_tables() {
   const auto add = [&](Result<FunctionSymbols> table) {
     if (table)
       symbols_.push_back(std::move(*table));
-    else if (table.error().code != ErrorCode::not_found && problem_.empty())
-      problem_ = table.error().message;
+    else if (table.error().code != ErrorCode::not_found && table_problem_.empty())
+      table_problem_ = table.error().message;
   };
-  for (Source& source : sources_)
+  for (NameSources::Source& source : sources_)
     add(FunctionSymbols::read(*source.memory, source.elf, SHT_SYMTAB));
   if (!symbols_.empty()) return;  // what is exported is among them
-  for (Source& source : sources_) {
+  for (NameSources::Source& source : sources_) {
     add(mini_debug_symbols(*source.memory, source.elf));
     add(FunctionSymbols::read(*source.memory, source.elf, SHT_DYNSYM));
     elf::visit_go_functions(
@@ -48,17 +65,27 @@ FileNames::FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dw
   }
 }
 
-void FileNames::take(std::unique_ptr<sandbox::FileMemory> file, elf::File elf, bool with_dwarf) {
-  if (problem_.empty() && !elf.problems.empty()) problem_ = elf.problems.front();
-  if (with_dwarf && dwarf_ == nullptr) {
-    auto dwarf = DwarfInfo::open(file->descriptor(), elf, DwarfInfo::Purpose::names,
+/// Of the first of its files that has any.
+void FileNames::open_dwarf() {
+  if (is_dwarf_open_) return;
+  is_dwarf_open_ = true;
+  for (NameSources::Source& source : sources_) {
+    auto dwarf = DwarfInfo::open(source.memory->descriptor(), source.elf, DwarfInfo::Purpose::names,
                                  limits_.open_memory / units_part);
-    if (dwarf)
+    if (dwarf) {
       dwarf_ = std::move(*dwarf);
-    else if (dwarf.error().code != ErrorCode::not_found && problem_.empty())
-      problem_ = dwarf.error().message;
+      return;
+    }
+    if (dwarf.error().code != ErrorCode::not_found && dwarf_problem_.empty())
+      dwarf_problem_ = dwarf.error().message;
   }
-  sources_.push_back({std::move(file), std::move(elf)});
+}
+
+void FileNames::close_dwarf() {
+  if (dwarf_ == nullptr) return;
+  if (dwarf_problem_.empty()) dwarf_problem_ = dwarf_->problem();
+  dwarf_.reset();
+  is_dwarf_open_ = false;
 }
 
 /// Of what is executed; nothing: no segment holds it.
@@ -91,7 +118,10 @@ std::optional<FunctionSymbols::Found> FileNames::go_function_at(Address address)
   return FunctionSymbols::Found{name, start, true};
 }
 
-std::vector<Frames> FileNames::find(std::span<const Address> addresses, Place place) {
+std::vector<Frames> FileNames::find(std::span<const Address> addresses, bool with_dwarf,
+                                    Place place) {
+  if (with_dwarf) open_dwarf();
+  DwarfInfo* const dwarf = with_dwarf ? dwarf_.get() : nullptr;
   std::vector<Frames> found(addresses.size());
   struct Wanted {
     std::uint32_t unit = 0;
@@ -103,19 +133,19 @@ std::vector<Frames> FileNames::find(std::span<const Address> addresses, Place pl
     const auto address =
         place == Place::address ? std::optional(addresses[i]) : address_of(addresses[i]);
     if (!address) continue;
-    const auto unit = dwarf_ != nullptr ? dwarf_->unit_of(*address) : std::nullopt;
+    const auto unit = dwarf != nullptr ? dwarf->unit_of(*address) : std::nullopt;
     wanted.push_back({unit.value_or(0), *address, i});
   }
   // A unit is read once, even if there is no memory for all that are wanted.
   std::ranges::sort(wanted, {}, [](const Wanted& one) { return std::pair(one.unit, one.address); });
-  for (const Wanted& one : wanted) found[one.position] = find_one(one.address, place);
-  if (dwarf_ != nullptr) dwarf_->let_go_of_pages();
+  for (const Wanted& one : wanted) found[one.position] = find_one(one.address, dwarf, place);
+  if (dwarf != nullptr) dwarf->let_go_of_pages();
   return found;
 }
 
-Frames FileNames::find_one(Address address, Place place) {
+Frames FileNames::find_one(Address address, DwarfInfo* dwarf, Place place) {
   Frames frames;
-  if (dwarf_ != nullptr) frames = dwarf_->find(address, limits_.inline_depth);
+  if (dwarf != nullptr) frames = dwarf->find(address, limits_.inline_depth);
   // The symbol table knows what code a name is of better than DWARF: the parts that a function was
   // split into have names of their own there.
   auto found = symbol_at(address);
@@ -146,8 +176,9 @@ void FileNames::finish(Frame& frame) const {
 }
 
 std::string FileNames::problem() const {
-  if (!problem_.empty() || dwarf_ == nullptr) return problem_;
-  return dwarf_->problem();
+  for (const std::string* known : {&problem_, &dwarf_problem_, &table_problem_})
+    if (!known->empty()) return *known;
+  return dwarf_ != nullptr ? dwarf_->problem() : std::string();
 }
 
 }  // namespace vitrine::symbol

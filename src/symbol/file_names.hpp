@@ -20,36 +20,53 @@
 
 namespace vitrine::symbol {
 
+/// What names are read from: a file, and its debug file, if it has one.
+struct NameSources {
+  struct Source {
+    std::unique_ptr<sandbox::FileMemory> memory;
+    elf::File elf;
+  };
+  std::vector<Source> files;  ///< empty: the file cannot be read
+  std::string problem;        ///< why
+
+  /// `debug`: where the debug file is looked for.
+  static NameSources find(FileDescriptor file, const DebugSearch& debug);
+  [[nodiscard]] std::vector<sandbox::FileIdentity> identities() const;
+};
+
 class FileNames {
  public:
-  /// `debug`: where its debug file is looked for. `with_dwarf`: else symbol tables alone.
-  FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dwarf, const Limits& limits);
+  /// Reads the symbol tables.
+  FileNames(NameSources sources, const Limits& limits);
 
-  /// One an address.
-  std::vector<Frames> find(std::span<const Address> addresses, Place place = Place::address);
+  /// One an address. `with_dwarf`: else of symbol tables alone. Debug information is opened when it is first
+  /// needed.
+  std::vector<Frames> find(std::span<const Address> addresses, bool with_dwarf,
+                           Place place = Place::address);
+
+  /// Until it is needed again.
+  void close_dwarf();
 
   /// Why less is known than there could be; empty: nothing is missing.
   [[nodiscard]] std::string problem() const;
 
  private:
-  Frames find_one(Address address, Place place);
-  void take(std::unique_ptr<sandbox::FileMemory> file, elf::File elf, bool with_dwarf);
+  Frames find_one(Address address, DwarfInfo* dwarf, Place place);
+  void read_tables();
+  void open_dwarf();
   void finish(Frame& frame) const;
   [[nodiscard]] std::optional<Address> address_of(std::uint64_t file_offset) const;
   [[nodiscard]] std::optional<FunctionSymbols::Found> symbol_at(Address address) const;
   [[nodiscard]] std::optional<FunctionSymbols::Found> go_function_at(Address address) const;
 
   Limits limits_;
-  struct Source {
-    std::unique_ptr<sandbox::FileMemory> memory;
-    elf::File elf;
-  };
-  std::vector<Source> sources_;
+  std::vector<NameSources::Source> sources_;
   std::vector<FunctionSymbols> symbols_;         ///< asked in this order
   std::map<Address, std::string> go_functions_;  ///< of a Go program without a .symtab, by start
   std::unique_ptr<DwarfInfo> dwarf_;
+  bool is_dwarf_open_ = false;  ///< or cannot be opened
   UnnamedCode unnamed_;
-  std::string problem_;
+  std::string problem_, dwarf_problem_, table_problem_;
 };
 
 }  // namespace vitrine::symbol

@@ -63,9 +63,10 @@ struct Symboliser::State {
   std::uint64_t requests = 0;
 
   /// The frames of addresses that are not known yet, a batch at a time.
-  void learn(const File& file, KnownFile& known, std::span<const Address> addresses);
-  bool ask(const File& file, KnownFile& known, std::span<const Address> addresses);
-  Result<Resolved> ask_once(const File& file, KnownFile& known, std::span<const Address> addresses);
+  void learn(const File& file, KnownFile& known, std::span<const Address> addresses, Depth depth);
+  bool ask(const File& file, KnownFile& known, std::span<const Address> addresses, Depth depth);
+  Result<Resolved> ask_once(const File& file, KnownFile& known, std::span<const Address> addresses,
+                            Depth depth);
   void make_room(const KnownFile& present);
 };
 
@@ -80,11 +81,11 @@ sandbox::Parser& Symboliser::parser() {
 
 /// With the parser held.
 Result<Resolved> Symboliser::State::ask_once(const File& file, KnownFile& known,
-                                             std::span<const Address> addresses) {
+                                             std::span<const Address> addresses, Depth depth) {
   const DebugPlaces places{file.root_dirs, file.path};
   const Request request{std::vector(addresses.begin(), addresses.end()),
                         places.search(),
-                        known.extent == Extent::all,
+                        known.extent == Extent::all && depth == Depth::all,
                         place,
                         known.number,
                         limits.open_memory,
@@ -100,8 +101,8 @@ Result<Resolved> Symboliser::State::ask_once(const File& file, KnownFile& known,
 
 /// False: the worker did not survive that. What one that had other files before does not survive may be
 /// their work: it is tried again.
-bool Symboliser::State::ask(const File& file, KnownFile& known,
-                            std::span<const Address> addresses) {
+bool Symboliser::State::ask(const File& file, KnownFile& known, std::span<const Address> addresses,
+                            Depth depth) {
   for (bool again = false;; again = true) {
     const auto held = parser.hold();
     if (!held) {  // that is not the file's fault
@@ -109,7 +110,7 @@ bool Symboliser::State::ask(const File& file, KnownFile& known,
       return true;
     }
     const bool is_alone = parser.responses() == 0;
-    auto resolved = ask_once(file, known, addresses);
+    auto resolved = ask_once(file, known, addresses, depth);
     if (!resolved) {
       if (!again && !is_alone && !parser.took_too_long()) continue;
       known.problem = resolved.error().message;
@@ -123,11 +124,11 @@ bool Symboliser::State::ask(const File& file, KnownFile& known,
 }
 
 void Symboliser::State::learn(const File& file, KnownFile& known,
-                              std::span<const Address> addresses) {
+                              std::span<const Address> addresses, Depth depth) {
   for (std::size_t at = 0; at < addresses.size(); at += limits::symbol_batch) {
     const auto batch = addresses.subspan(at, std::min(limits::symbol_batch, addresses.size() - at));
-    while (known.extent != Extent::nothing && !ask(file, known, batch)) {
-      const bool tables_left = known.extent == Extent::all;
+    while (known.extent != Extent::nothing && !ask(file, known, batch, depth)) {
+      const bool tables_left = known.extent == Extent::all && depth == Depth::all;
       known.extent = tables_left ? Extent::symbol_tables : Extent::nothing;
       known.problem += tables_left ? "; names come from its symbol table" : "; it has no names";
     }
@@ -156,7 +157,7 @@ FileKey key_of(const File& file) {
           DebugPlaces{file.root_dirs, file.path}.key()};
 }
 
-Resolved Symboliser::resolve(const File& file, std::span<const Address> addresses) {
+Resolved Symboliser::resolve(const File& file, std::span<const Address> addresses, Depth depth) {
   Resolved resolved;
   resolved.frames.resize(addresses.size());
   auto identity = file.identity;
@@ -179,13 +180,13 @@ Resolved Symboliser::resolve(const File& file, std::span<const Address> addresse
   std::sort(fresh.begin(), fresh.end());
   fresh.erase(std::unique(fresh.begin(), fresh.end()), fresh.end());
   if (!fresh.empty()) {
-    state_->learn(file, known, fresh);
+    state_->learn(file, known, fresh, depth);
     state_->make_room(known);
   }
   for (std::size_t i = 0; i < addresses.size(); ++i)
     if (const auto found = known.frames.find(addresses[i]); found != known.frames.end())
       resolved.frames[i] = found->second;
-  if (!state_->limits.keeps_names) known.frames = {};
+  if (!state_->limits.keeps_names || depth != Depth::all) known.frames = {};
   resolved.reduced = known.extent != Extent::all;
   resolved.problem = known.problem.empty() ? known.worker_problem : known.problem;
   return resolved;
@@ -300,52 +301,76 @@ class NamingService final : public sandbox::Service {
   }
 
  private:
-  /// The parts of a file that are parsed are others without debug information.
-  using Key = std::pair<std::uint32_t, bool>;
   struct OpenFile {
+    std::vector<sandbox::FileIdentity> identities;
     FileNames names;
     std::uint64_t used = 0;  ///< by the count of requests
+    bool has_dwarf = false;  ///< it may be open
   };
 
   std::vector<std::byte> respond(const Request& asked, FileDescriptor file) {
-    const Key key{asked.number, asked.with_dwarf};
-    auto known = files_.find(key);
-    if (known == files_.end()) {
-      struct stat status {};  // a large file is opened with room for half of all
-      if (::fstat(file.get(), &status) == 0)
-        make_room(asked.open_memory -
-                  std::min<std::uint64_t>(
-                      asked.open_memory / 2,
-                      static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0))));
+    OpenFile& open = open_file(asked, std::move(file));
+    open.used = ++requests_;
+    open.has_dwarf |= asked.with_dwarf;
+    Resolved resolved;
+    resolved.frames = open.names.find(asked.addresses, asked.with_dwarf, asked.place);
+    resolved.problem = open.names.problem();
+    return encode_response(resolved);
+  }
+
+  /// Mount namespaces have the same files: an open file is found by its identity.
+  OpenFile& open_file(const Request& asked, FileDescriptor file) {
+    const auto is_open = [&](bool with_dwarf) {
+      const auto known = numbered_.find(asked.number);
+      return known != numbered_.end() && (known->second->has_dwarf || !with_dwarf);
+    };
+    if (!is_open(asked.with_dwarf)) make_room_for(file, asked.open_memory);
+    if (is_open(false)) return *numbered_.at(asked.number);
+    auto sources = NameSources::find(std::move(file), asked.debug);
+    auto identities = sources.identities();
+    auto same = std::ranges::find_if(files_, [&](const auto& one) {
+      return !identities.empty() && one->identities == identities;
+    });
+    if (same == files_.end()) {
       Limits limits;
       limits.inline_depth = asked.inline_depth;
       limits.name_bytes = asked.name_bytes;
       limits.open_memory = asked.open_memory;
-      known =
-          files_
-              .emplace(
-                  key,
-                  OpenFile{FileNames(std::move(file), asked.debug, asked.with_dwarf, limits), 0})
-              .first;
+      files_.push_back(std::make_unique<OpenFile>(
+          OpenFile{std::move(identities), FileNames(std::move(sources), limits)}));
+      same = std::prev(files_.end());
     }
-    known->second.used = ++requests_;
-    Resolved resolved;
-    resolved.frames = known->second.names.find(asked.addresses, asked.place);
-    resolved.problem = known->second.names.problem();
-    return encode_response(resolved);
+    if (numbered_.size() >= limits::symbol_files) numbered_.clear();
+    numbered_.emplace(asked.number, same->get());
+    return **same;
   }
 
-  /// Closes the files that were asked about longest ago; the last one, too, if it needs all by itself.
+  /// A large file is opened with room for half of all.
+  void make_room_for(const FileDescriptor& file, std::uint64_t most) {
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) return;
+    const auto size = static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
+    make_room(most - std::min(most / 2, size));
+  }
+
+  /// Closes what was asked for longest ago: debug information first, as it has most of the memory and symbol
+  /// tables suffice for names; the last one, too, if it needs all by itself.
   void make_room(std::uint64_t most) {
-    while (!files_.empty() && (files_.size() > max_open_files || allocated() > at_first_ + most))
-      files_.erase(
-          std::ranges::min_element(files_, {}, [](const auto& file) { return file.second.used; }));
+    std::ranges::sort(files_, {}, [](const auto& file) { return file->used; });
+    const auto is_full = [&] { return allocated() > at_first_ + most; };
+    for (auto at = files_.begin(); at != files_.end() && is_full(); ++at)
+      if (std::exchange((*at)->has_dwarf, false)) (*at)->names.close_dwarf();
+    while (!files_.empty() && (files_.size() > max_open_files || is_full())) {
+      std::erase_if(numbered_, [&](const auto& one) { return one.second == files_.front().get(); });
+      files_.erase(files_.begin());
+    }
     if (const struct mallinfo2 now = ::mallinfo2();
         now.fordblks > free_at_first_ + std::max<std::uint64_t>(max_free, most / free_part))
       ::malloc_trim(0);
   }
 
-  std::map<Key, OpenFile> files_;
+  std::vector<std::unique_ptr<OpenFile>> files_;
+  std::unordered_map<std::uint32_t, OpenFile*> numbered_;  ///< of files_
   std::uint64_t requests_ = 0;
   std::size_t at_first_ = allocated();
   std::size_t free_at_first_ = ::mallinfo2().fordblks;

@@ -85,6 +85,12 @@ enum class Place : std::uint8_t {
   file_offset  ///< from the beginning of the file
 };
 
+/// What of a file is read for the names of its addresses.
+enum class Depth : std::uint8_t {
+  all,     ///< its debug information as well: with lines, and the functions inlined
+  symbols  ///< symbol tables alone
+};
+
 class Symboliser {
  public:
   explicit Symboliser(Limits limits = {}, Place place = Place::address);
@@ -95,9 +101,9 @@ class Symboliser {
   /// `addresses`: of the kind of `place`. A file (by device, inode, size, change time) is
   /// parsed for the same path and root directories, and stays open in the worker for later requests, as
   /// long as that lives and has room for it (Limits::open_memory, and at most 64 files). What a file's parser could
-  /// not stand is not tried again: then there are the names of its symbol tables alone, or none. Not for
-  /// two threads at once; forks.
-  Resolved resolve(const File& file, std::span<const Address> addresses);
+  /// not stand is not tried again: then there are the names of its symbol tables alone, or none. What was
+  /// found without debug information is not kept. Not for two threads at once; forks.
+  Resolved resolve(const File& file, std::span<const Address> addresses, Depth depth = Depth::all);
 
   /// Of all its files.
   [[nodiscard]] sandbox::Parser& parser();

@@ -168,6 +168,37 @@ TEST_F(Hostile, FilesThatTakeLongHoldNoOthersUp) {
   EXPECT_EQ(children(), 0U);
 }
 
+// Names of symbol tables do not wait for it.
+TEST_F(Hostile, DebugInformationIsARation) {
+  using std::chrono::seconds;
+  BackgroundLimits limits;
+  limits.ration = Ration{seconds(0), seconds(60)};
+  const auto file = opened(honest), same = opened(honest);
+  const auto identity = sandbox::FileMemory::from(opened(honest)).value()->identity();
+  const auto root = FileDescriptor(::open("/", O_PATH | O_CLOEXEC));
+  // As two processes have it that look for debug files in different places.
+  const File one{honest, file.get(), {}, identity},
+      other{honest, same.get(), {root.get()}, identity};
+  const std::vector addresses{address_of(honest, "main")};
+  BackgroundSymboliser names(limits);
+  const auto name = [&](const File& asked) {
+    names.ask(asked, addresses);
+    names.wait({BackgroundSymboliser::Clock::now() + seconds(60)});
+    const auto known = names.names(key_of(asked), addresses);
+    EXPECT_EQ(known.unresolved, 0U);
+    return known.unresolved == 0 ? known.resolved.frames[0].back() : Frame{};
+  };
+  for (const File& asked : {one, other}) {
+    EXPECT_EQ(name(asked).name, "main");
+    EXPECT_EQ(name(asked).line, 0U);
+  }
+  names.allow(seconds(60));
+  for (const File& asked : {one, other}) {
+    EXPECT_EQ(name(asked).name, "main");
+    EXPECT_NE(name(asked).line, 0U);
+  }
+}
+
 /// What is known of a large program's main, by a parser that has less memory than it needs.
 Resolved resolve_within(const Limits& limits) {
   ::malloc_trim(0);

@@ -30,6 +30,10 @@ namespace {
 
 constexpr std::size_t max_kernel_notes = 64 * 1024;
 
+/// Of what a profile has seen of CPUs, and of its duration, debug information may take so much where profiles
+/// follow one another: two per mille, and a tenth of that.
+constexpr std::uint64_t part_of_cpus = 500, part_of_duration = 5000;
+
 using profile::Index;
 using profile::none;
 
@@ -54,6 +58,13 @@ class Functions {
  private:
   Interner<profile::Function, FunctionHash> all_;
 };
+
+std::chrono::nanoseconds time_for_details(const profile::Profile& profile) {
+  std::uint64_t on_cpu = 0;
+  for (const profile::Sample& sample : profile.samples)
+    if (sample.measure == profile::Measure::on_cpu) on_cpu += sample.value_ns;
+  return std::chrono::nanoseconds(on_cpu / part_of_cpus + profile.duration_ns / part_of_duration);
+}
 
 /// Of the running kernel; empty: it has none.
 std::string kernel_build_id() {
@@ -326,6 +337,7 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
 
   if (has_kernel && !kernel_.get().problem.empty())
     profile.problems.push_back(kernel_.get().problem);
+  symboliser_.allow(time_for_details(profile));
   files.ask(symboliser_, unnamed.mappings);
   symboliser_.wait(budget);
   for (const auto& [key, its] : files.all()) {
