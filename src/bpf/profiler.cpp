@@ -241,7 +241,8 @@ class LoadedProfiler final : public Profiler {
         counter(VITRINE_PROFILE_SHORT_BLOCKS), counter(VITRINE_PROFILE_WAITING_FULL),
         counter(VITRINE_PROFILE_UNWANTED),     counter(VITRINE_PROFILE_NO_WAKER),
         counter(VITRINE_PROFILE_KNOWN_KERNEL), counter(VITRINE_PROFILE_WRONG_KERNEL),
-        counter(VITRINE_PROFILE_LIKE_BEFORE),  counter(VITRINE_PROFILE_NOT_LIKE)};
+        counter(VITRINE_PROFILE_LIKE_BEFORE),  counter(VITRINE_PROFILE_NOT_LIKE),
+        counter(VITRINE_PROFILE_KNOWN_LABELS), counter(VITRINE_PROFILE_OTHER_LABELS)};
     out.samples += unfinished_.samples;
     out.lost += unfinished_.lost + ring_->dropped();
     out.short_blocks += unfinished_.short_blocks;

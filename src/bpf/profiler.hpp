@@ -65,6 +65,8 @@ struct ProfilerCounters {
   std::uint64_t wrong_kernel = 0;  ///< of those, with VITRINE_UNWINDS_AND_COPIES: they were others
   std::uint64_t like_before = 0;   ///< off-CPU: waits that were not sampled anew
   std::uint64_t not_like = 0;      ///< of those, with VITRINE_UNWINDS_AND_COPIES: they were others
+  std::uint64_t known_labels = 0;  ///< on CPU: labels like those of the thread's last sample
+  std::uint64_t other_labels = 0;  ///< of those, with VITRINE_UNWINDS_AND_COPIES: they were others
 };
 
 class Profiler : public ProcessTable {

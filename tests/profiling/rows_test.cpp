@@ -48,7 +48,12 @@ TEST(AddedUp, SamplesOfSpansAreEqualToTheirRecords) {
   const auto program = started({TENANT_LOAD, "3"});
   observe::ProfilingOptions options = options_of(program);
   options.verify_unwind = true;
-  expect_equal(profiled(options), 5);
+  const Profiled what = profiled(options);
+  expect_equal(what, 5);
+  fmt::print("labels like those of the sample before: {}, {} of them other ones\n",
+             what.unwinding.known_labels, what.unwinding.other_labels);
+  EXPECT_GT(what.unwinding.known_labels * 10, what.profile.samples.size());
+  EXPECT_EQ(what.unwinding.other_labels, 0U);
 }
 
 TEST(AddedUp, LabelSetsThatAreMadeAnewAreEqual) {
@@ -83,6 +88,48 @@ TEST(AddedUp, WaitsHaveTheirTimeByLabel) {
   EXPECT_EQ(all, what.profile.samples.size());
   for (const Sample& sample : what.profile.samples)
     EXPECT_GE(sample.time_ns, what.profile.start_ns);
+}
+
+// Labels, name and stack each change after a few waits, and nothing else with them: a wait that is taken for the one before
+// although one of them has changed is counted here,
+TEST(AddedUp, WaitsThatDifferInOneThingAreNotLikeTheOnesBefore) {
+  const auto program = started({LABEL_TURNS, "mixed"});
+  observe::ProfilingOptions options = options_of(program);
+  options.on_cpu = false;
+  options.off_cpu = true;
+  options.verify_unwind = true;
+  const Profiled what = profiled(options);
+  expect_equal(what, 50);
+#if defined(__x86_64__)
+  EXPECT_GT(what.unwinding.like_before * 10, what.profile.samples.size());
+#endif
+  EXPECT_EQ(what.unwinding.not_like, 0U);
+}
+
+// and adds to the wrong sum here.
+TEST(AddedUp, WaitsThatDifferInOneThingAreCountedApart) {
+  const auto program = started({LABEL_TURNS, "mixed"});
+  observe::ProfilingOptions options = options_of(program);
+  options.on_cpu = false;
+  options.off_cpu = true;
+  const Profiled what = profiled(options);
+  std::map<std::string, double> of_tenant, of_name, of_place;
+  for (const Sample& sample : what.profile.samples) {
+    if (sample.measure != Measure::off_cpu) continue;
+    ++of_tenant[test::label_of(what.profile, sample, "tenant")];
+    ++of_name[sample.thread_name];
+    for (const std::string& function : test::functions_of(what.profile, sample))
+      ++of_place[test::bare_name(function)];
+  }
+  // The last of each may not be whole, and before all is known of the program a few waits are otherwise.
+  const double waits = static_cast<double>(what.profile.samples.size());
+  EXPECT_GT(waits, 500);
+  EXPECT_NEAR(of_tenant["acme"], waits / 3, 20);
+  EXPECT_NEAR(of_tenant["globex"], waits / 3, 20);
+  EXPECT_NEAR(of_name["even"], waits / 2, 20);
+  EXPECT_NEAR(of_name["odd"], waits / 2, 20);
+  EXPECT_NEAR(of_place["wait_in_one_place"], waits / 2, 20);
+  EXPECT_NEAR(of_place["wait_in_another_place"], waits / 2, 20);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #define RECORD_HEADER 28 /* abi/thread_context.hpp Record: ids and flags change with every span */
 #define RECORD_IDS 24    /* of trace and span, with which it begins */
+#define OWN_WINDOW 512   /* of a set of vitrine's writer, read at once; a power of two */
 
 static __always_inline __u64* place_of_sent(__u64 id) {
   const __u32 place = id >> 1 & (SENT_SETS - 1);  // the lowest bit is set in all of them
@@ -55,6 +56,37 @@ static __always_inline int is_in(const struct own_block* block, __u64 record) {
   return block->id && record >= block->begin && record < block->end;
 }
 
+/// The head of a set that may be vitrine's writer's, into room->head, and what follows it to where it belongs: most sets
+/// are short, and one read of all costs little more than one of the head. Returns how many bytes were read; 0: it is
+/// another writer's.
+static __always_inline __u64 read_own_set(struct label_room* room, __u64 set) {
+  struct label_buffer* out = &room->out;
+  const __u64 in_page = 4096 - (set & 4095);
+  const __u64 size = in_page < OWN_WINDOW ? in_page : OWN_WINDOW;
+  const struct serial_head* head = piece_at(out, out->used + sizeof(struct vitrine_chunk));
+  // What was looked at last is most often the same, and has been sent.
+  if (room->last.set == set || size < sizeof *head)
+    return read_serial_head(&room->head, set) ? sizeof *head : 0;
+  if (READ_USER((void*)head, bounded(size, 2 * OWN_WINDOW), set)) return 0;
+  room->head = *head;
+  return is_serial_head(head, set) ? size : 0;
+}
+
+/// After read_own_set(), which has read `got` bytes of the set: as append_chunk().
+static __always_inline void append_own_set(struct label_room* room, __u64 set, __u64 got) {
+  struct label_buffer* out = &room->out;
+  const __u64 at = out->used, bytes = room->head.total_bytes;
+  if (bytes > got || at + sizeof(struct vitrine_chunk) + bytes > LABEL_BUFFER_BYTES) {
+    append_chunk(out, set, bytes);
+    return;
+  }
+  struct vitrine_chunk* chunk = piece_at(out, at);
+  chunk->address = set;
+  chunk->wanted = chunk->got = bytes;
+  clear_padding(out, at + sizeof *chunk, bytes);
+  out->used = at + sizeof *chunk + ((bytes + 7) & ~7ULL);
+}
+
 /// The set's content behind its head: what is read anew each time, and from room->kept_at on what is kept.
 /// Returns the id of what is kept.
 static __always_inline __u64 append_content(struct label_room* room, __u64 execution, __u32 shape,
@@ -76,7 +108,7 @@ static __always_inline __u64 append_content(struct label_room* room, __u64 execu
   } else if (shape == VITRINE_LABEL_ARRAY) {
     const struct serial_head* head = &room->head;
     if (!place->record) return 0;
-    const int own = read_serial_head(&room->head, place->record);
+    const __u64 own = read_own_set(room, place->record);
     const int whole = own && head->total_bytes <= LABEL_CHUNK_BYTES;
     if (own) id = own_set_id(&room->last, execution, place->record, head->serial);
     if (whole) {
@@ -86,7 +118,7 @@ static __always_inline __u64 append_content(struct label_room* room, __u64 execu
     }
     if (own && !room->whole && last_was_sent(&room->last)) return id;
     if (whole)
-      append_chunk(out, place->record, head->total_bytes);
+      append_own_set(room, place->record, own);
     else
       copy_foreign_array(out, place->record, target->address_mask);
   } else {
@@ -104,6 +136,34 @@ static __always_inline __u64 append_content(struct label_room* room, __u64 execu
   return id;
 }
 
+#ifdef NOTES_LABELS
+/// Of the set that was appended last, if there is one: what it follows from.
+static __always_inline void note_label_words(struct label_room* room,
+                                             const struct vitrine_definition* definition) {
+  struct label_words* words = &room->words;
+  const struct slot_place* place = &room->place;
+  const __u32 shape = definition->shape;
+  const int is_own =
+      shape == VITRINE_LABEL_ARRAY && room->own.id && room->own.begin == place->record;
+  const int is_of_own = shape == VITRINE_SIZED_RECORD && is_in(&room->own, place->record);
+  const int is_empty = shape != VITRINE_LABEL_ARRAY_IN_SLOT && !place->record;
+  if (words->count >= LABEL_WORDS || place->state != VITRINE_SLOT_READ ||
+      definition->tls_kind != VITRINE_TLS_STATIC || (is_own && words->set) ||
+      !(is_own || is_of_own || is_empty))
+    words->is_unclear = 1;
+  if (is_own) {
+    words->set = place->record;
+    words->serial = room->last.serial;
+  }
+  struct known_slot* slot = &words->slot[bounded(words->count, LABEL_WORDS)];
+  slot->address = place->address;
+  slot->word = place->slot;
+  words->count++;
+}
+#else
+#define note_label_words(room, definition)
+#endif
+
 /// Returns 0 when there is no room.
 VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_target* target,
                               __u32 index) {
@@ -120,6 +180,7 @@ VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_targ
   __u64 id = 0;
   if (place->state == VITRINE_SLOT_READ)
     id = append_content(room, room->execution, definition->shape, target);
+  note_label_words(room, definition);
   if (id && out->used != room->kept_at) {
     room->new_set[bounded(room->new_sets, VITRINE_DEFINITIONS)] = id;
     room->new_sets++;

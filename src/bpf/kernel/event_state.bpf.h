@@ -9,6 +9,10 @@
 #include "bpf/kernel/read_labels.bpf.h"
 #include "bpf/wire/event.h"
 
+#ifdef NOTES_LABELS
+#include "bpf/kernel/label_words.bpf.h"
+#endif
+
 #define COUNTERS 16 /* of any program */
 
 /// Written by the loader, also while we run.
@@ -46,6 +50,9 @@ struct label_room {
   struct serial_head head;
   __u64 set_at, fresh_at, kept_at; /* where the pieces of its set begin */
   __u64 trouble;                   /* out.cut + out.faults before */
+#ifdef NOTES_LABELS
+  struct label_words words; /* of the event */
+#endif
   struct label_buffer out;
 };
 

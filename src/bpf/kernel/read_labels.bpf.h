@@ -173,9 +173,13 @@ struct serial_head {
 };
 
 /// False when the set at this address is a foreign writer's, or is being rewritten.
+static __always_inline int is_serial_head(const struct serial_head* head, __u64 set) {
+  return head->magic == SERIAL_MAGIC && head->self == set && head->serial != 0 &&
+         head->total_bytes >= sizeof *head;
+}
+
 static __always_inline int read_serial_head(struct serial_head* head, __u64 set) {
-  return !READ_USER(head, sizeof *head, set) && head->magic == SERIAL_MAGIC && head->self == set &&
-         head->serial != 0 && head->total_bytes >= sizeof *head;
+  return !READ_USER(head, sizeof *head, set) && is_serial_head(head, set);
 }
 
 /// A v1 set of any writer, each piece from where it is.

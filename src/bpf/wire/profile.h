@@ -175,5 +175,7 @@ enum vitrine_profile_counter {
   VITRINE_PROFILE_WRONG_KERNEL, /* of those, where all are unwound to compare: they were others */
   VITRINE_PROFILE_LIKE_BEFORE, /* waits like their threads' last ones: they were not sampled anew */
   VITRINE_PROFILE_NOT_LIKE,    /* of those, where all are sampled to compare: they were others */
+  VITRINE_PROFILE_KNOWN_LABELS, /* label sets of a thread that were those of its last sample */
+  VITRINE_PROFILE_OTHER_LABELS, /* of those, where all are read to compare: they were others */
   VITRINE_PROFILE_COUNTERS,
 };

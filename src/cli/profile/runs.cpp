@@ -22,6 +22,8 @@ namespace {
 using agent::Clock;
 using std::chrono::milliseconds;
 
+/// From one line of progress to the next. What ends the profile, ends a wait for them.
+constexpr milliseconds progress_time{500};
 /// Without --duration and --naming.
 constexpr milliseconds usual_naming{30'000};
 
@@ -46,10 +48,11 @@ milliseconds naming_time(const ProfileRequest& request) {
 template <class Each>
 Result<bool> sample(observe::Profiling& profiling, std::optional<Clock::time_point> end,
                     std::optional<Clock::time_point> until, Each each) {
-  return agent::sample_until(profiling, end, until, [&] {
+  const auto is_over = [&] {
     each();
     return interrupted().load();
-  });
+  };
+  return agent::sample_until(profiling, end, until, is_over, progress_time);
 }
 
 /// Returns how many notes there were.

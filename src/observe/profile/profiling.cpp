@@ -28,13 +28,16 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds first_look{100};
 /// Between two looks into the ring buffer.
 constexpr milliseconds shortest_rest{1}, learning_rest{5}, longest_rest{100};
-/// The same of processes that were there when the profile began: none ends before its first look.
-constexpr milliseconds longest_rest_of_given{200};
+/// The same of processes that were there when the profile began: none ends before its first look. Rows have room
+/// for longer.
+constexpr milliseconds longest_rest_of_given{400};
 /// The same of a profile that is always on: it is to cost nothing where nothing happens.
 constexpr milliseconds longest_rest_always_on{250};
 /// Before events of other processes are looked at: samples are looked at by what was mapped at their time,
 /// however late its event.
 constexpr milliseconds longest_pause{40};
+/// The same where others are not sampled.
+constexpr milliseconds longest_pause_of_given{200};
 /// Of one profile that the user waits for.
 constexpr milliseconds longest_naming{30'000};
 /// Of the time for names, one part in so many is for what processes declare of themselves.
@@ -48,8 +51,8 @@ constexpr milliseconds asking_ahead{200};
 constexpr std::uint32_t rows = 8192;
 /// When they are all in use, others begin no sooner than so long after the last.
 constexpr milliseconds shortest_generation{1000};
-/// Taken in at once: an eighth of the ring buffer, with stacks of a usual size.
-constexpr std::size_t many_samples = 256;
+/// Taken in at once: a third of the smallest ring buffer, with stacks of a usual size.
+constexpr std::size_t many_samples = 1024;
 /// Of label sets by their ids, always on; they are kept in four forms, and then sent anew.
 constexpr std::size_t always_on_sets_bytes = 1U << 20;
 constexpr std::uint64_t second_ns = 1'000'000'000;
@@ -97,6 +100,9 @@ std::string text_of(const UnwindCounts& counts) {
   if (counts.like_before != 0)
     text += fmt::format("; waits like the ones before: {}, {} of them other ones",
                         counts.like_before, counts.not_like);
+  if (counts.known_labels != 0)
+    text += fmt::format("; labels like those of the sample before: {}, {} of them other ones",
+                        counts.known_labels, counts.other_labels);
   return text;
 }
 
@@ -143,6 +149,8 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
     counts.kernel_wrong = counters.wrong_kernel;
     counts.like_before = counters.like_before;
     counts.not_like = counters.not_like;
+    counts.known_labels = counters.known_labels;
+    counts.other_labels = counters.other_labels;
     return counts;
   }
   std::vector<std::string> take_notes() override;
@@ -155,10 +163,13 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   static SampledProcess& sampled(ObservedProcess& process) {
     return static_cast<SampledProcess&>(process);
   }
+  [[nodiscard]] bool are_given() const { return !options_.pids.empty() && !options_.follow; }
   [[nodiscard]] milliseconds most_rest() const {
     if (options_.always_on) return longest_rest_always_on;
-    const bool are_given = !options_.pids.empty() && !options_.follow;
-    return are_given ? longest_rest_of_given : longest_rest;
+    if (!are_given()) return longest_rest;
+    // A cell that has been begun, and one for a look that is late.
+    const auto room = cell_time(options_) * (VITRINE_ROW_CELLS - 2);
+    return std::clamp(std::chrono::floor<milliseconds>(room), longest_rest, longest_rest_of_given);
   }
   void look_at(ObservedProcess& process);
   void give_go_files();
@@ -215,7 +226,8 @@ Result<void> LiveProfiling::begin() {
   if (options_.always_on) static_cast<void>(sandbox::FileOpener::of_this_process().start());
   // Before anything is looked at, so that what happens meanwhile is not missed.
   watch_.emplace(processes_, static_cast<ProcessWatch::Listener&>(*this), options_.follow);
-  watch_->set_longest_pause(longest_pause);
+  watch_->set_longest_pause(are_given() && !options_.always_on ? longest_pause_of_given
+                                                               : longest_pause);
   for (const pid_t pid : options_.pids) TRY(watch_->add(pid));
   TRY(open_profiler());
   if (!options_.command.empty()) TRY(watch_->launch(options_.command));
@@ -383,8 +395,9 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
     watch_->wait(std::clamp(left, milliseconds(0), most_rest()));
     // What happens to processes ends a wait, and is no reason to look.
     const auto now = Clock::now();
-    if (now >= next_look_ || now >= end) TRY(look_at_samples());
-    if (options_.stop != nullptr && options_.stop->load()) break;
+    const bool is_over = (options_.stop != nullptr && options_.stop->load()) || ended();
+    if (now >= next_look_ || now >= end || is_over) TRY(look_at_samples());
+    if (is_over) break;
   } while (Clock::now() < end);
   return {};
 }

@@ -47,9 +47,10 @@ struct UnwindCounts {
   std::uint64_t miscounted = 0;
   std::uint64_t kernel_known = 0;  ///< off-CPU: stacks of the kernel that were not unwound anew
   std::uint64_t kernel_wrong = 0;  ///< of those, by unwinding them to compare
-  std::uint64_t like_before =
-      0;                       ///< off-CPU: waits that were not sampled anew (docs/essays/rows.md)
-  std::uint64_t not_like = 0;  ///< of those, by sampling them to compare
+  /// Off-CPU: waits that were not sampled anew (docs/essays/rows.md); of those, by sampling them to compare: other ones.
+  std::uint64_t like_before = 0, not_like = 0;
+  /// On CPU: samples whose labels were not read anew; of those, by reading them to compare: other ones.
+  std::uint64_t known_labels = 0, other_labels = 0;
 };
 
 /// Samples that were taken, and those of them that are not in the profile: ProfilingOptions::only does not hold for them,

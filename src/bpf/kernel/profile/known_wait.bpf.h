@@ -21,26 +21,6 @@
 
 _Static_assert(sizeof(struct known_wait) <= VITRINE_BLOCK_BYTES, "room in a block");
 
-static __always_inline void fill_facts(struct scratch* s, const struct taking* taking) {
-  struct wait_facts* facts = &s->wait.facts;
-  facts->born = taking->task->start_boottime;
-  facts->execution = taking->process.execution;
-  facts->image = taking->process.image;
-  facts->given_ns = taking->process.given_ns;
-  facts->thread_pointer = thread_pointer_of_trusted(taking->task);
-  bpf_get_current_comm(facts->comm, sizeof facts->comm);
-  facts->cpu_and_flags = (__u64)bpf_get_smp_processor_id() << 32 | taking->process.flags |
-                         (taking->flags & VITRINE_SAMPLE_PREEMPTED);
-}
-
-static __always_inline int has_facts(const struct wait_facts* facts,
-                                     const struct wait_facts* known) {
-  return !((facts->born ^ known->born) | (facts->execution ^ known->execution) |
-           (facts->image ^ known->image) | (facts->given_ns ^ known->given_ns) |
-           (facts->thread_pointer ^ known->thread_pointer) | (facts->comm[0] ^ known->comm[0]) |
-           (facts->comm[1] ^ known->comm[1]) | (facts->cpu_and_flags ^ known->cpu_and_flags));
-}
-
 struct slot_walk {
   struct scratch* s;
   const struct known_wait* known;
@@ -57,32 +37,12 @@ static long compare_user_slot(__u32 index, void* context) {
   return walk->differs;
 }
 
-static long compare_label_slot(__u32 index, void* context) {
-  struct slot_walk* walk = context;
-  const struct known_slot* slot = &walk->known->label[bounded(index, KNOWN_LABEL_SLOTS)];
-  __u64 word = 0;
-  walk->differs = peek(&word, slot->address) || word != slot->word;
-  return walk->differs;
-}
-
-/// The slots of vitrine's writer are one behind the other.
-static __always_inline int has_label_slots(struct slot_walk* walk) {
-  const struct known_wait* known = walk->known;
-  if (known->label_slots == 2 && known->label[0].address == known->label[1].address + 8) {
-    __u64 words[2];
-    return !READ_USER(words, sizeof words, known->label[1].address) &&
-           words[0] == known->label[1].word && words[1] == known->label[0].word;
-  }
-  bpf_loop(known->label_slots, compare_label_slot, walk, 0);
-  return !walk->differs;
-}
-
-/// Whether this wait is like the one that the block has. s->wait.facts are this one's, and s->kernel has its stack.
+/// Whether this wait is like the one that the block has. s->facts are this one's, and s->kernel has its stack.
 VERIFIED_ALONE int is_like_wait(struct scratch* given, __u32 number, __u32 tgid) {
   struct scratch* s = given ? as_element(given) : 0;
   if (!s) return 0;
   const struct known_wait* known = bpf_map_lookup_elem(&blocks, &number);
-  if (!known || !has_facts(&s->wait.facts, &known->facts) || !read_entry(s)) return 0;
+  if (!known || !has_facts(&s->facts, &known->facts) || !read_entry(s)) return 0;
   if (s->kernel.entry[ENTRY_PC] != known->pc || s->kernel.entry[ENTRY_STACK_POINTER] != known->sp)
     return 0;
   if (known->kernel_stack &&
@@ -94,52 +54,7 @@ VERIFIED_ALONE int is_like_wait(struct scratch* given, __u32 number, __u32 tgid)
   struct slot_walk walk = {.s = s, .known = known};
   s->unwinding.window_bytes = 0;
   bpf_loop(known->user_slots, compare_user_slot, &walk, 0);
-  if (walk.differs) return 0;
-  if (!has_label_slots(&walk)) return 0;
-  if (!known->set) return 1;
-  return read_serial_head(&s->room.head, known->set) && s->room.head.serial == known->serial;
-}
-
-/// Of the sample's label set at s->row.set_at.
-static long learn_label_slot(__u32 index, void* context) {
-  struct scratch* s = *(struct scratch**)context;
-  struct known_wait* wait = &s->wait;
-  wait->is_unclear = 1;
-  const struct vitrine_fire_set* set = sample_at(&s->room.out, s->row.set_at);
-  if (!set || index >= KNOWN_LABEL_SLOTS || set->state != VITRINE_SLOT_READ || set->fresh_bytes)
-    return 1;
-  const __u64 kept = set->kept_bytes, slot = set->slot;
-  wait->label[bounded(index, KNOWN_LABEL_SLOTS)].address = set->slot_address;
-  wait->label[bounded(index, KNOWN_LABEL_SLOTS)].word = slot;
-  const __u64 offset = (slot & s->row.address_mask) - wait->set;
-  if (is_block(set)) {
-    const struct vitrine_chunk* chunk = (const struct vitrine_chunk*)(set + 1);
-    const struct serial_head* head = (const struct serial_head*)(chunk + 1);
-    if (wait->set || chunk->got < head->total_bytes) return 1;
-    wait->set = chunk->address;
-    wait->serial = head->serial;
-    s->row.block.bytes = chunk->got;
-  } else if (kept || ((slot & s->row.address_mask) &&
-                      (!wait->set || !set->id || offset >= s->row.block.bytes))) {
-    return 1;  // there are labels, and not in the block
-  }
-  wait->is_unclear = 0;
-  wait->label_slots = index + 1;
-  s->row.set_at += sizeof *set + kept;
-  return 0;
-}
-
-struct definition_walk {
-  const struct vitrine_target* target;
-  __u32 is_dynamic;
-};
-
-/// Where the thread's slots are does not depend on what is loaded.
-static long is_static_slot(__u32 index, void* context) {
-  struct definition_walk* walk = context;
-  walk->is_dynamic =
-      walk->target->definitions[bounded(index, VITRINE_DEFINITIONS)].tls_kind != VITRINE_TLS_STATIC;
-  return walk->is_dynamic;
+  return !walk.differs && has_label_words(&known->labels, &s->room.head);
 }
 
 /// Of the sample in s->room.out, which has a row: what it follows from, into s->wait. Returns whether that is all known.
@@ -152,17 +67,13 @@ VERIFIED_ALONE int learn_wait(struct scratch* given, __u32 tgid) {
   if (head->unwound != VITRINE_UNWOUND_WHOLE || u->needs_more || u->slots > KNOWN_USER_SLOTS)
     return 0;
   if (profile_config.kernel_stacks && !s->kernel.number) return 0;
+  if (s->room.words.is_unclear) return 0;
+  // What is known of the process may be other since.
   const struct vitrine_target* target = bpf_map_lookup_elem(&targets, &tgid);
-  if (!target || target->given_ns != wait->facts.given_ns) return 0;
-  struct definition_walk walk = {.target = target};
-  bpf_loop(target->definition_count, is_static_slot, &walk, 0);
-  if (walk.is_dynamic) return 0;
-  wait->set = wait->serial = 0;
-  wait->label_slots = wait->is_unclear = 0;
-  s->row.set_at = sizeof *head;
-  bpf_loop(head->event.sets, learn_label_slot, &s, 0);
-  if (wait->is_unclear) return 0;
+  if (!target || target->given_ns != s->facts.given_ns) return 0;
   if (!read_entry(s)) return 0;
+  wait->facts = s->facts;
+  wait->labels = s->room.words;
   wait->pc = s->kernel.entry[ENTRY_PC];
   wait->sp = s->kernel.entry[ENTRY_STACK_POINTER];
   wait->kernel_stack = profile_config.kernel_stacks ? s->kernel.number : 0;
@@ -227,7 +138,7 @@ static __always_inline int keep_again(struct vitrine_pending* entry, __u64 now) 
   return 1;
 }
 
-/// Of the wait whose facts are in s->wait. A function: what it has on its stack is not there while a sample is taken.
+/// Of the wait whose facts are in s->facts. A function: what it has on its stack is not there while a sample is taken.
 static __noinline int find_known_wait(struct scratch* s, __u32 tid, __u32 tgid, __u64 now) {
   s->wait.is_like = 0;
   struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);

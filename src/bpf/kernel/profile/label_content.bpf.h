@@ -69,26 +69,23 @@ static __always_inline const __u64* words_of_block(struct scratch* s, __u64 addr
   return at ? sample_at(&s->room.out, at) : 0;
 }
 
-/// The bytes at an address in the block.
-static __always_inline void hash_of_block(struct scratch* s, __u64 address, __u64 length) {
-  const __u64 at = place_in_block(s, address, length);
-  if (!at) {
-    s->row.content_unclear = 1;
-    return;
+/// The bytes at an address in the block. The caller has hashed their number.
+VERIFIED_ALONE int hash_of_block(struct scratch* s, __u64 address, __u64 length) {
+  if (!s) return 0;
+  const __u64 at = place_in_block(s, address, length), words = length / 8;
+  const __u64 *text = sample_at(&s->room.out, at),
+              *last = sample_at(&s->room.out, at + (length & ~7ULL));
+  s->row.content_unclear |= !at;
+  if (!at || !text || !last) return 0;
+  if (words > FEW_WORDS) hash_of_sample(s, at, words);
+  struct vitrine_hash_state hash = *hash_of(&s->row);
+  for (__u32 i = 0; i < FEW_WORDS; ++i) {
+    if (i >= words || words > FEW_WORDS) break;
+    vitrine_hash_word(&hash, text[i]);
   }
-  hash_one(s, length);
-  if (length / 8 > FEW_WORDS) {
-    hash_of_sample(s, at, length / 8);
-  } else {
-    const __u64* text = sample_at(&s->room.out, at);
-    if (!text) return;
-    if (length >= 8) hash_one(s, text[0]);
-    if (length >= 16) hash_one(s, text[1]);
-    if (length >= 24) hash_one(s, text[2]);
-    if (length >= 32) hash_one(s, text[3]);
-  }
-  const __u64* last = sample_at(&s->room.out, at + (length & ~7ULL));
-  if (last && length & 7) hash_one(s, *last & ((1ULL << (length & 7) * 8) - 1));
+  if (length & 7) vitrine_hash_word(&hash, *last & ((1ULL << (length & 7) * 8) - 1));
+  *hash_of(&s->row) = hash;
+  return 0;
 }
 
 #define TRACE_ID_KEY 0x64695f6563617274ULL /* "trace_id" */
@@ -125,11 +122,13 @@ static long hash_entry(__u32 index, void* context) {
       sample_at(&s->room.out, s->row.entries + index * sizeof(struct label_entry));
   if (!entry) return 1;
   const int is_set = entry->key && entry->value;
+  const __u64 key_length = entry->key_length, value_length = entry->value_length;
   s->row.hashes_ids = is_set && is_id_entry(s, entry);
-  hash_one(s, is_set);
+  if ((key_length | value_length) >> 31) s->row.content_unclear = 1;  // no block is so long
+  hash_one(s, is_set ? 1 | key_length << 1 | value_length << 32 : 0);
   if (!is_set) return 0;
-  hash_of_block(s, entry->key, entry->key_length);
-  hash_of_block(s, entry->value, entry->value_length);
+  hash_of_block(s, entry->key, key_length);
+  hash_of_block(s, entry->value, value_length);
   return s->row.content_unclear ? 1 : 0;
 }
 
@@ -151,9 +150,10 @@ static __always_inline void hash_labels(struct scratch* s) {
 static __always_inline void hash_record(struct scratch* s, __u64 address) {
   const __u16* words = (const __u16*)words_of_block(s, address, RECORD_HEADER);
   s->row.content_unclear = !words;
-  if (words)
-    hash_of_block(s, address + RECORD_IDS,
-                  RECORD_HEADER - RECORD_IDS + words[RECORD_HEADER / 2 - 1]);
+  if (!words) return;
+  const __u64 length = RECORD_HEADER - RECORD_IDS + words[RECORD_HEADER / 2 - 1];
+  hash_one(s, length);
+  hash_of_block(s, address + RECORD_IDS, length);
 }
 
 /// The ids of that record.
@@ -196,9 +196,12 @@ static __noinline int find_content(struct scratch* s) {
   const __u64 offset = (slot & s->row.address_mask) - s->row.block.address;
   const int in_block = !set->kept_bytes && !set->fresh_bytes && s->row.block.at && offset &&
                        offset < s->row.block.bytes;
-  // A set does not change. Off the CPU its block comes every time: it is hashed once.
+  // A set does not change. Off the CPU its block comes every time: it is hashed once. On the CPU it comes until it has
+  // been sent, and most are seen once.
+  const int is_new = !s->room.whole && (s->row.has_block || in_block);
   s->row.content_at = s->row.set_key >> 1 & (CONTENTS - 1);
-  const volatile struct known_content* known = bpf_map_lookup_elem(&contents, &s->row.content_at);
+  const volatile struct known_content* known =
+      is_new ? 0 : bpf_map_lookup_elem(&contents, &s->row.content_at);
   if (known) {
     s->row.set.whole = known->whole;
     s->row.set.without_span = known->without_span;

@@ -42,12 +42,12 @@ int tick(const __u64* ctx) {
   taking.in_kernel = is_user_mode(ctx) ^ 1;
   count(VITRINE_PROFILE_SAMPLES, 1);
   struct scratch* s = claim_scratch();
-  const __u64 bytes = s ? take_sample(s, &taking) : 0;
+  const __u64 bytes = s ? take_sample(s, &taking, 1) : 0;
   if (!bytes)
     count(is_unwanted(s) ? VITRINE_PROFILE_UNWANTED : VITRINE_PROFILE_LOST, 1);
   else if (is_added(s, taking.now, 0, 1))
     ;
-  else if (send_span_or_sample(s, bytes, taking.now, announce(&taking.process)))
+  else if (send_span_or_sample(s, &taking.process, bytes, taking.now))
     note_all_sent(&s->room);
   else
     count(VITRINE_PROFILE_LOST, 1);
@@ -69,7 +69,7 @@ static __always_inline void leave(const __u64* ctx, __u64 now, int could_run) {
     release_scratch(s);
     return;
   }
-  const __u64 bytes = s ? take_sample(s, &taking) : 0;
+  const __u64 bytes = s ? take_sample(s, &taking, 0) : 0;
   if (bytes) {
     keep_pending(s, tid, bytes, now);
   } else {
@@ -103,7 +103,7 @@ static __always_inline void keep_waker(const __u64* ctx, __u32 woken_tid, __u64 
   if (taking.task->pid) find_process(&taking.process);
   struct scratch* s = claim_scratch();
   if (!s) return;
-  const __u64 bytes = take_sample(s, &taking);
+  const __u64 bytes = take_sample(s, &taking, 0);
   if (bytes) {
     fill_pending(s, bytes, now);
     if (bpf_map_update_elem(&wakings, &woken_tid, &s->pending, BPF_NOEXIST)) free_all(&s->pending);

@@ -41,6 +41,8 @@ struct row_state {
   __u64 subject;      /* what a filter depends on; 0: not known for sure */
   __u32 is_unwanted;  /* the sample, by its subject */
   __u32 is_known;     /* all but its stacks, for sure */
+  __u32 keeps_labels; /* its labels are those that known_thread.bpf.h keeps of its thread */
+  __u32 lacks_sets;   /* it has them by ids that no record has carried: put_sets_in() */
   __u32 found;        /* enum vitrine_row_found */
   __u32 number;       /* of the row that was found */
   __u32 model_found;  /* the same of the model's row */

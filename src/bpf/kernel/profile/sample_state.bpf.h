@@ -9,6 +9,9 @@
 /// Behind the labels: the kernel's stack, the registers, the copy of the stack, and a page in which
 /// a last piece of any size can be written.
 #define LABEL_BUFFER_TAIL (VITRINE_STACK_COPY + 2 * 4096)
+#ifdef UNWINDS
+#define NOTES_LABELS
+#endif
 #include "bpf/kernel/event.bpf.h"
 
 _Static_assert(VITRINE_PROFILE_COUNTERS <= COUNTERS, "room for every counter");
@@ -38,6 +41,7 @@ struct {
 
 #ifdef UNWINDS
 #include "bpf/kernel/profile/kernel_stack_state.bpf.h"
+#include "bpf/kernel/profile/known_thread_state.bpf.h"
 #include "bpf/kernel/profile/known_wait_state.bpf.h"
 #include "bpf/kernel/profile/row_state.bpf.h"
 #include "bpf/kernel/profile/unwind_state.bpf.h"
@@ -49,20 +53,25 @@ struct left_stack {
   __u64 end;
 };
 
-/// Room for one sample.
+/// Room for one sample. What each sample uses comes first: between two of them the caches and the TLB are another
+/// program's.
 struct scratch {
   __u32 claimed, index;
   __u32 gaps; /* of the copy made last */
   struct left_stack left;
-  struct vitrine_pending pending;
 #ifdef UNWINDS
-  struct unwinding unwinding;
-  struct known_rule known_rules[KNOWN_RULES];
+  struct thread_facts facts;
   struct row_state row;
+  struct unwinding unwinding;
+#endif
+  struct label_room room;
+#ifdef UNWINDS
+  struct known_thread threads[KNOWN_THREADS];
+  struct known_rule known_rules[KNOWN_RULES];
   struct kernel_stack_state kernel;
   struct known_wait wait;
 #endif
-  struct label_room room;
+  struct vitrine_pending pending;
 };
 
 /// Ticks come in interrupts, and switches happen with interrupts off: one is enough.
@@ -99,3 +108,19 @@ struct taking {
   __u32 kernel_skips; /* its frames of this program */
   struct process process;
 };
+
+/// The label sets of the process's thread. Returns how many had room.
+VERIFIED_ALONE __u32 append_sets_of(struct scratch* s, const struct process* process, __u64 task) {
+  const struct vitrine_target* target =
+      process ? target_of(process, (const struct task_struct*)task) : 0;
+  if (!s || !process) return 0;
+  if (!target) {
+    struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
+    if (was_known(process)) head->event.flags |= VITRINE_FIRE_UNKNOWN;
+    return 0;
+  }
+#ifdef UNWINDS
+  s->row.address_mask = target->address_mask;
+#endif
+  return append_sets(&s->room, target, process->execution);
+}

@@ -6,6 +6,7 @@
 #include "bpf/kernel/profile/sample_state.bpf.h"
 #ifdef UNWINDS
 #include "bpf/kernel/profile/kernel_stack.bpf.h"
+#include "bpf/kernel/profile/known_thread.bpf.h"
 #include "bpf/kernel/profile/rows.bpf.h"
 #include "bpf/kernel/profile/unwind.bpf.h"
 #else
@@ -208,7 +209,8 @@ static __always_inline int append_frames(struct scratch* s, __u64 registers_at, 
                                          struct vitrine_stack_sample* head) {
 #ifdef UNWINDS
   if (profile_config.unwinds == VITRINE_UNWINDS_NOT) return 1;
-  head->unwound = unwind_user_stack(s, registers_at, *at, &taking->process);
+  head->unwound = unwind_user_stack(s, registers_at, *at, &taking->process,
+                                    taking->kind == VITRINE_SAMPLE_OFF_CPU);
   head->unwound_to = s->unwinding.pc - !s->unwinding.interrupted;
   if (head->unwound != VITRINE_UNWOUND_WHOLE) return 1;
   head->frames = s->unwinding.frames;
@@ -222,24 +224,9 @@ static __always_inline int append_frames(struct scratch* s, __u64 registers_at, 
 #endif
 }
 
-/// The label sets of the process's thread. Returns how many had room.
-VERIFIED_ALONE __u32 append_sets_of(struct scratch* s, const struct process* process, __u64 task) {
-  const struct vitrine_target* target =
-      process ? target_of(process, (const struct task_struct*)task) : 0;
-  if (!s || !process) return 0;
-  if (!target) {
-    struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
-    if (was_known(process)) head->event.flags |= VITRINE_FIRE_UNKNOWN;
-    return 0;
-  }
-#ifdef UNWINDS
-  s->row.address_mask = target->address_mask;
-#endif
-  return append_sets(&s->room, target, process->execution);
-}
-
-/// Fills s->room.out. Returns how many bytes the sample has; 0: there is none, see is_unwanted().
-static __always_inline __u64 take_sample(struct scratch* s, struct taking* taking) {
+/// Fills s->room.out. Returns how many bytes the sample has; 0: there is none, see is_unwanted(). `is_on_cpu`: the
+/// kind is VITRINE_SAMPLE_ON_CPU, as the compiler knows.
+static __always_inline __u64 take_sample(struct scratch* s, struct taking* taking, int is_on_cpu) {
   struct label_room* room = &s->room;
   room->out.used = 0;
   room->out.cut = 0;
@@ -276,26 +263,51 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->reserved = 0;
 #ifdef UNWINDS
   s->row.address_mask = 0;
+  s->row.lacks_sets = s->row.keeps_labels = 0;
+  begin_label_words(&room->words);
+  const __u32 tid = taking->task->pid;
+  const int may_be_known =
+      is_on_cpu && has_user_code(taking) && profile_config.rows && !profile_config.filter;
+  if (may_be_known) fill_facts(s, taking);
+  const int is_compared = profile_config.unwinds == VITRINE_UNWINDS_AND_COPIES;
+  const int is_known = may_be_known && is_known_thread(s, tid);
+  if (is_known && !is_compared)
+    take_known_labels(s, tid);
+  else
 #endif
-  if (has_user_code(taking))
-    head->event.sets = append_sets_of(s, &taking->process, TASK_ADDRESS(taking));
-  if (room->out.cut) head->event.flags |= VITRINE_FIRE_CUT;
-  count(VITRINE_PROFILE_CUT, room->out.cut);
-  count(VITRINE_PROFILE_FAULTS, room->out.faults);
-
+  {
+    if (has_user_code(taking))
+      head->event.sets = append_sets_of(s, &taking->process, TASK_ADDRESS(taking));
+    if (room->out.cut) head->event.flags |= VITRINE_FIRE_CUT;
+    count(VITRINE_PROFILE_CUT, room->out.cut);
+    count(VITRINE_PROFILE_FAULTS, room->out.faults);
 #ifdef UNWINDS
-  if (name_subject(s, taking->process.execution, !has_user_code(taking))) return 0;
-  head->subject = s->row.subject;
+    if (name_subject(s, taking->process.execution, !has_user_code(taking))) return 0;
+    head->subject = s->row.subject;
+    if (is_known) count(VITRINE_PROFILE_OTHER_LABELS, is_other_thread(s, tid));
+    if (may_be_known && s->row.is_known) keep_labels(s, tid);
+#endif
+  }
+#ifdef UNWINDS
+  if (is_on_cpu) count(VITRINE_PROFILE_KNOWN_LABELS, is_known);
 #endif
   __u64 at = room->out.used;
   head->kernel_bytes = append_kernel_stack(s, at, taking);
   at += head->kernel_bytes;
-  const __u64 registers_at = at;
+  __u64 registers_at = at;
   head->register_bytes = append_registers(&room->out, at, taking);
   at += head->register_bytes;
   if (head->register_bytes && append_frames(s, registers_at, &at, taking, head) &&
-      profile_config.stack_bytes)
+      profile_config.stack_bytes) {
+#ifdef UNWINDS
+    if (is_on_cpu && s->row.lacks_sets) {
+      const __u64 had = at;
+      at = put_sets_in(s, &taking->process, at);
+      registers_at += at - had;
+    }
+#endif
     at = append_stack(s, registers_at, at, taking, head);
+  }
 #ifdef UNWINDS
   name_row(s);
 #endif
@@ -334,7 +346,8 @@ static __always_inline void give_row_up(struct scratch* s) {
 
 #ifdef UNWINDS
 /// As send_sample(), where the sample's model has been sent.
-static __always_inline int send_span(struct scratch* s, __u64 time_ns, int at_once) {
+VERIFIED_ALONE int send_span(struct scratch* s, __u64 time_ns) {
+  if (!s) return 0;
   struct vitrine_span_sample* span = &s->row.span;
   span->time_ns = time_ns;
   span->kind = VITRINE_SAMPLE_SPAN;
@@ -342,7 +355,7 @@ static __always_inline int send_span(struct scratch* s, __u64 time_ns, int at_on
   span->model = s->row.model_number + 1;
   span->row = s->row.found == VITRINE_ROW_CLAIMED ? s->row.number + 1 : 0;
   s->room.new_sets = 0;  // they are not sent
-  const int sent = bpf_ringbuf_output(&events, span, sizeof *span, wake_up_flags(at_once)) == 0;
+  const int sent = bpf_ringbuf_output(&events, span, sizeof *span, wake_up_flags(0)) == 0;
   if (s->row.found == VITRINE_ROW_CLAIMED) finish_row(s, 0, sent);
   return sent;
 }
@@ -365,22 +378,34 @@ static __always_inline int send_sample(struct scratch* s, __u64 bytes, int at_on
 #endif
 }
 
-/// The same of a sample that may have a model: if that has been sent, the ids of trace and span are all that is sent.
-VERIFIED_ALONE int send_span_or_sample(struct scratch* s, __u64 bytes, __u64 time_ns,
-                                       __u32 at_once) {
-  if (!s) return 0;
 #ifdef UNWINDS
+/// After is_added(), of a sample that has no model: sends it, as a model if it can be one.
+VERIFIED_ALONE int send_model(struct scratch* s, __u64 bytes, __u32 at_once) {
+  if (!s) return 0;
   struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
-  const int is_whole = profile_config.unwinds == VITRINE_UNWINDS_AND_COPIES;
-  s->row.model_found = find_row(s, 1);
-  const __u32 found = s->row.model_found;
-  if (found == VITRINE_ROW_KNOWN && !is_whole) return send_span(s, time_ns, at_once);
+  __u32 found = s->row.model_found;
+  if (s->row.lacks_sets) {  // put_sets_in() has found others: it is not the sample that was named
+    give_row_up(s);
+    if (found == VITRINE_ROW_CLAIMED) finish_row(s, 1, 0);
+    s->row.found = found = VITRINE_ROW_OTHER;
+  }
   if (found == VITRINE_ROW_KNOWN || found == VITRINE_ROW_CLAIMED)
     head->model = s->row.model_number + 1;
   const int sent = send_sample(s, bytes, at_once);
   if (found == VITRINE_ROW_CLAIMED) finish_row(s, 1, sent);
+  if (sent && !s->row.lacks_sets) note_labels_sent(s, bpf_get_current_pid_tgid());
   return sent;
-#else
-  return send_sample(s, bytes, at_once);
-#endif
 }
+
+/// After is_added(), of a sample of `process` on its CPU: by what it differs from its model, or as a whole. Returns
+/// whether it had room.
+static __always_inline int send_span_or_sample(struct scratch* s, const struct process* process,
+                                               __u64 bytes, __u64 time_ns) {
+  s->row.model_found = find_row(s, 1);
+  if (s->row.model_found == VITRINE_ROW_KNOWN &&
+      profile_config.unwinds != VITRINE_UNWINDS_AND_COPIES)
+    return send_span(s, time_ns);
+  if (s->row.lacks_sets) bytes = put_sets_in(s, process, bytes);
+  return send_model(s, bytes, announce(process));
+}
+#endif

@@ -194,9 +194,11 @@ static __always_inline void step_of_code(struct step* step, __u32 code) {
 }
 
 static __always_inline void note_slot(struct unwinding* u, __u64 address, __u64 word) {
-  struct known_slot* slot = &u->slot[bounded(u->slots, KNOWN_USER_SLOTS)];
-  slot->address = address;
-  slot->word = word;
+  if (u->slots < KNOWN_USER_SLOTS) {
+    struct known_slot* slot = &u->slot[bounded(u->slots, KNOWN_USER_SLOTS)];
+    slot->address = address;
+    slot->word = word;
+  }
   u->slots++;
 }
 
@@ -422,9 +424,9 @@ static __always_inline int has_code_within(__u32 tgid, __u64 start, __u64 end) {
 }
 
 /// The frames of user code into the sample at `at`; its registers are at `registers_at`. Returns an
-/// enum vitrine_unwound; s->unwinding.frames are there.
+/// enum vitrine_unwound; s->unwinding.frames are there. `notes_slots`: and what they follow from.
 static __always_inline __u32 unwind_user_stack(struct scratch* s, __u64 registers_at, __u64 at,
-                                               const struct process* process) {
+                                               const struct process* process, int notes_slots) {
   struct unwinding* u = &s->unwinding;
   const __u64* registers = sample_at(&s->room.out, registers_at);
   u->frames = 0;
@@ -432,7 +434,7 @@ static __always_inline __u32 unwind_user_stack(struct scratch* s, __u64 register
   u->pc = 0;
   u->interrupted = 1;
   u->window_bytes = 0;
-  u->slots = 0;
+  u->slots = notes_slots ? 0 : KNOWN_USER_SLOTS + 1;
   u->needs_more = 0;
   u->fp_at = FRAME_POINTER_REGISTER;
   if (!registers) return VITRINE_UNWOUND_NO_SPACE;

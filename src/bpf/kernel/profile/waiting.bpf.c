@@ -97,7 +97,7 @@ int waiting(struct bpf_iter__task* ctx) {
   struct scratch* s = claim_scratch();
   if (!s) return 0;
   looked_at = tid;
-  const __u64 bytes = take_sample(s, &taking);
+  const __u64 bytes = take_sample(s, &taking, 0);
   struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
   head->event.cpu = task->thread_info.cpu;  // where it ran last, not where the iterator runs
   bpf_probe_read_kernel(head->event.comm, sizeof head->event.comm, task->comm);
