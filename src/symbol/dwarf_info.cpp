@@ -388,9 +388,24 @@ void DwarfUnit::walk(const Dwarf_Die& top) {
   struct Level {
     Dwarf_Die die;                ///< that is being looked at
     std::uint32_t parent = none;  ///< the function around it
-    std::string scope{};          ///< the names around it: "a::b"
+    /// The names around it: "a::b"; nothing: they were not needed so far.
+    std::optional<std::string> scope{};
   };
   std::vector<Level> levels(1);
+  levels.front().scope.emplace();
+  // Of the last level. Each level's is made once at most, as most entries have a linkage name.
+  const auto scope = [&]() -> const std::string& {
+    auto known = levels.end() - 1;
+    while (!known->scope) --known;
+    for (; known != levels.end() - 1; ++known) {
+      std::string inner = *known->scope;
+      if (const std::string name = scope_name(known->die); !name.empty())
+        if (inner.size() + name.size() <= limits::dwarf_scope)
+          inner += (inner.empty() ? "" : "::") + name;
+      (known + 1)->scope = std::move(inner);
+    }
+    return *known->scope;
+  };
   Dwarf_Die whole = top;
   if (dwarf_child(&whole, &levels.back().die) != 0) return;
   // An entry has at least a byte: a reader that takes more steps is being led in a circle.
@@ -403,13 +418,12 @@ void DwarfUnit::walk(const Dwarf_Die& top) {
     const int tag = dwarf_tag(&level.die);
     if (may_hold_functions(tag)) {
       std::uint32_t parent = level.parent;
-      if (tag == DW_TAG_subprogram) keep_scope(level.die, level.scope);
+      if (tag == DW_TAG_subprogram && levels.size() > 1 && needs_scope(level.die))
+        if (const std::string& around = scope(); !around.empty())
+          scopes_.emplace(dwarf_dieoffset(&level.die), around);
       if (tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine)
         parent = add(level.die, tag == DW_TAG_subprogram ? none : parent, levels.size());
-      Level inner{{}, parent, level.scope};
-      if (const std::string name = scope_name(level.die); !name.empty())
-        if (inner.scope.size() + name.size() <= limits::dwarf_scope)
-          inner.scope += (inner.scope.empty() ? "" : "::") + name;
+      Level inner{{}, parent};
       // An abstract instance describes what is inlined elsewhere: it has no code.
       if (levels.size() < limits::dwarf_depth && functions_.size() < limits::dwarf_functions &&
           dwarf_child(&level.die, &inner.die) == 0) {
@@ -423,10 +437,9 @@ void DwarfUnit::walk(const Dwarf_Die& top) {
 }
 
 /// Compilers give no linkage name to what has no symbol: members of local classes, and lambdas, of
-/// which every one is called "operator()".
-void DwarfUnit::keep_scope(Dwarf_Die& die, std::string scope) {
-  if (scope.empty() || scopes_.size() >= limits::dwarf_functions || has_linkage_name(die)) return;
-  scopes_.emplace(dwarf_dieoffset(&die), std::move(scope));
+/// which every one is called "operator()". The names around it distinguish them.
+bool DwarfUnit::needs_scope(Dwarf_Die& die) const {
+  return scopes_.size() < limits::dwarf_functions && !has_linkage_name(die);
 }
 
 std::string DwarfUnit::name_of(Dwarf_Die& die) {

@@ -53,7 +53,7 @@ class DwarfUnit {
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
   void walk(const Dwarf_Die& top);
-  void keep_scope(Dwarf_Die& die, std::string scope);
+  bool needs_scope(Dwarf_Die& die) const;
   std::string name_of(Dwarf_Die& die);
   std::uint32_t add(Dwarf_Die& die, std::uint32_t parent, std::size_t depth);
   void set_line(Address address, Frame& frame);
