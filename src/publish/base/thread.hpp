@@ -45,7 +45,7 @@ VITRINE_TLS_ACCESSOR(custom_labels_thread_local_data)
 VITRINE_TLS_ACCESSOR(otel_thread_ctx_v1)
 
 #else
-#define VITRINE_TLS_ADDRESS(symbol) static_cast<void*>(&(symbol))
+#define VITRINE_TLS_ADDRESS(symbol) (static_cast<void*>(&(symbol)))
 #endif
 
 namespace vitrine::publish {

@@ -46,6 +46,7 @@ class Buffer {
   void insert(std::size_t at, std::string_view bytes) noexcept {
     if (bytes.empty() || !reserve(bytes.size())) return;
     if (at != size_) std::memmove(data_ + at + bytes.size(), data_ + at, size_ - at);
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): reserve() has allocated it
     std::memcpy(data_ + at, bytes.data(), bytes.size());
     size_ += bytes.size();
   }
