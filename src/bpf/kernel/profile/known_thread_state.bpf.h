@@ -4,7 +4,6 @@
 
 #include "bpf/kernel/label_words.bpf.h"
 #include "bpf/wire/event.h"
-#include "query/keyed_hash.h"
 
 /// Of a thread, beside its labels and stacks: what is compared as it is.
 struct thread_facts {
