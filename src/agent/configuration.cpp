@@ -123,6 +123,16 @@ class Walk {
   [[nodiscard]] std::string place(const toml::source_position& at) const {
     return place_of(file_, at.line, at.column);
   }
+  /// Of the name of a table, a slip or two away; empty: there is none.
+  [[nodiscard]] std::string nearest_table(std::string_view name) const {
+    constexpr std::size_t most_slips = 2;
+    for (const KnownKey& key : known_) {
+      const std::string_view table = key.name.substr(0, key.name.find('.'));
+      if (name.find('.') == name.npos && spelling_distance(name, table) <= most_slips)
+        return table == repeated_ ? fmt::format("[[{}]]", table) : fmt::format("[{}]", table);
+    }
+    return {};
+  }
   [[nodiscard]] tl::unexpected<Error> unknown(const std::string& name,
                                               const toml::source_position& at) const {
     const auto far = [&](const KnownKey& key) { return spelling_distance(name, key.name); };
@@ -132,7 +142,10 @@ class Walk {
     const auto leaf = [](std::string_view key) { return key.substr(key.rfind('.') + 1); };
     const auto same = std::ranges::find_if(
         known_, [&](const KnownKey& key) { return leaf(key.name) == leaf(name); });
-    if (same != known_.end())
+    const std::string table = nearest_table(name);
+    if (!table.empty())
+      remedy = fmt::format("did you mean {}? ", table);
+    else if (same != known_.end())
       remedy = fmt::format("did you mean {}? ", same->name);
     else if (nearest != known_.end() && far(*nearest) <= std::max<std::size_t>(2, name.size() / 3))
       remedy = fmt::format("did you mean {}? ", nearest->name);

@@ -56,10 +56,11 @@ void TimeTotals::Total::merge(Total&& more) {
 Attributes TimeTotals::attributes_of(const Profile& profile, const Sample& sample) const {
   Attributes attributes;
   for (const std::string& key : keys_) {
-    if (auto value = value_of(profile, sample, key))
-      attributes.push_back({key, std::move(*value)});
-    else if (const std::string* its = resource_attribute(profile, sample, key))
-      attributes.push_back({key, *its});
+    auto value = value_of(profile, sample, key);
+    if (!value)
+      if (const std::string* its = resource_attribute(profile, sample, key)) value = *its;
+    // To Prometheus an empty label is none: two series would be one.
+    if (value && !value->empty()) attributes.push_back({key, std::move(*value)});
   }
   return attributes;
 }

@@ -16,7 +16,7 @@
 namespace vitrine::profile {
 
 /// The values of `keys` are the labels of a series: labels of samples, words of value_of(), and else
-/// resource attributes of the process. A key that is not set has no label.
+/// resource attributes of the process. A key that is not set, or empty, has no label.
 ///
 ///   vitrine_cpu_seconds_total         vitrine.cpu.time        on-CPU samples, each with its share of time
 ///   vitrine_off_cpu_seconds_total     vitrine.off_cpu.time    waits, each when it ends

@@ -317,6 +317,12 @@ TEST(AgentCheck, ErrorsHaveTheirPlaces) {
   EXPECT_THAT(error(url + "[profile]\n  freqency = 9\n"),
               AllOf(HasSubstr("a.toml:4:3: unknown key profile.freqency"),
                     HasSubstr("did you mean profile.frequency?")));
+  EXPECT_THAT(error("[exports]\n"), HasSubstr("a.toml:1:2: unknown key exports\n  did you mean [export]?"));
+  EXPECT_THAT(error(url + "[[traces]]\n"), HasSubstr("did you mean [[trace]]?"));
+  EXPECT_THAT(error("url = \"otlp\"\n"), HasSubstr("did you mean export.url?"));
+  EXPECT_THAT(error(url + "[profile]\non_cpu = false\n"),
+              HasSubstr("a.toml:4:10: profile.on_cpu: nothing is sampled"));
+  EXPECT_EQ(check(folder, url + "[profile]\non_cpu = false\noff_cpu = true\n").status, 0);
   EXPECT_THAT(error(url + "[profile]\nfrequency = \"9\"\n"),
               HasSubstr("a.toml:4:13: profile.frequency takes an integer"));
   EXPECT_THAT(error(url + "[profile]\nfrequency = 0\n"),
@@ -399,6 +405,21 @@ TEST(AgentCheck, PrintsAFileThatMeansTheSame) {
     return out;
   };
   EXPECT_EQ(values(twice.out), values(once.out));
+}
+
+TEST(AgentCheck, PrintsNoPassword) {
+  Folder folder;
+  const auto printed = [&](const std::string& url) {
+    const Outcome outcome = check(folder, "[export]\nurl = \"" + url + "\"\n");
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, Not(HasSubstr("s3cret"))) << url;
+    return outcome.out;
+  };
+  EXPECT_THAT(printed("otlp+https://me:s3cret@host:4318/a:b@c"),
+              HasSubstr("\"otlp+https://me:(hidden)@host:4318/a:b@c\""));
+  EXPECT_THAT(printed("otlp+https://me@host:4318"), HasSubstr("\"otlp+https://me@host:4318\""));
+  EXPECT_THAT(printed("clickhouse+http://host:8123/t?user=me&password=s3cret&x=1"),
+              HasSubstr("t?user=me&password=(hidden)&x=1\""));
 }
 
 TEST(AgentCheck, TheFileOfThePackageIsRightWithAndWithoutItsComments) {

@@ -65,6 +65,14 @@ TEST(ReductionMetrics, AKeyThatIsNotSetHasNoLabel) {
               HasSubstr("vitrine_probe_fires_total{probe=\"shop:order\"} 3\n"));
 }
 
+/// To Prometheus both are one series, and a page that has it twice is refused.
+TEST(ReductionMetrics, AnEmptyValueIsAsOneThatIsNotSet) {
+  const std::string made =
+      ReductionMetrics(10).text(counts_by_tenant({{std::nullopt, 3}, {text(""), 4}}));
+  EXPECT_THAT(made, HasSubstr("vitrine_probe_fires_total{probe=\"shop:order\"} 7\n"));
+  EXPECT_THAT(made, Not(HasSubstr("tenant")));
+}
+
 TEST(ReductionMetrics, ValuesAreEscaped) {
   const std::string made =
       ReductionMetrics(10).text(counts_by_tenant({{text("a\"b\\c\nd"), 1}, {text("\xff"), 2}}));

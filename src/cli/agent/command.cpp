@@ -6,8 +6,10 @@
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 #include "cli/shell/confinement.hpp"
+#include "cli/shell/libraries.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
+#include "observe/trace/trace.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -44,8 +46,8 @@ class AgentCommand : public Command {
          "life (Type=notify). The Debian package has vitrine-agent.service, which reads "
          "/etc/vitrine/agent.toml.",
          "It needs what profile --all needs. CAP_SYS_ADMIN, which perf events take where "
-         "kernel.perf_event_paranoid is above 2, is kept for reloads, and is not in effect between "
-         "them."},
+         "kernel.perf_event_paranoid is above 2, and probes before Linux 6.6, is kept for reloads "
+         "and for files that are replaced, and is not in effect between them."},
         {{"vitrine agent --check agent.toml", "whether the file is right, and what is in force"},
          {"vitrine agent agent.toml", "the agent, in the foreground"},
          {"vitrine agent --service 'shop*' --export otlp+http://localhost:4318",
@@ -68,6 +70,9 @@ class AgentCommand : public Command {
     }
     Needs needs = needs_of_bpf();
     needs.working = needs.working | capabilities::kernel_names | sandbox::added_for_perf_events();
+    // The kernel is asked by libbpf; where that is missing, the start reports it.
+    if (load_libraries() && observe::attaching_takes_admin())
+      needs.working = needs.working | capabilities::admin;
     needs.setting_up = needs.setting_up | needs.working;
     needs.calls.allow(sandbox::Calls::changing).allow(sandbox::Calls::network);
     return needs;

@@ -332,6 +332,20 @@ Result<std::vector<std::vector<AgentSetting>>> tables_of_options(
   return tables;
 }
 
+/// That something is sampled: without options it is time on a CPU.
+Result<void> check_measures(const std::vector<AgentSetting>& settings) {
+  const auto is = [&](std::string_view name, const char* value) {
+    const auto its = std::ranges::find(settings, name, [](const auto& one) { return one.key.name; });
+    return its != settings.end() && !its->values.empty() && its->values.back() == value ? &*its
+                                                                                        : nullptr;
+  };
+  const AgentSetting* const on_cpu = is("profile.on_cpu", "false");
+  if (on_cpu == nullptr || is("profile.off_cpu", "true") != nullptr) return {};
+  return fail(ErrorCode::usage,
+              fmt::format("{}: profile.on_cpu: nothing is sampled", on_cpu->source),
+              "set on_cpu or off_cpu to true");
+}
+
 }  // namespace
 
 Result<AgentConfiguration> configure_agent(const std::string& file, const GivenOptions& given) {
@@ -354,6 +368,7 @@ Result<AgentConfiguration> configure_agent(const std::string& file, const GivenO
     configuration.traces = TRY(tables_of_options(option->second, known));
   else
     configuration.traces = tables_of(std::span(tables, configured.end()), file);
+  TRY(check_measures(configuration.settings));
   auto request = request_of(words_of(configuration.settings));
   if (!request) return tl::unexpected(blamed(std::move(request.error()), configuration.settings));
   configuration.request = std::move(*request);
@@ -378,11 +393,29 @@ Result<AgentConfiguration> configure_agent(const std::string& file, const GivenO
 
 namespace {
 
+/// Of a URL, whatever is wrong with it: user:PASSWORD@host, and ClickHouse's ?password=PASSWORD.
+std::string with_hidden_password(std::string url) {
+  constexpr std::string_view hidden = "(hidden)", parameter = "password=";
+  if (const std::size_t scheme = url.find("://"); scheme != url.npos) {
+    const std::size_t user = scheme + 3;
+    const std::size_t at = url.substr(0, url.find_first_of("/?#", user)).rfind('@');
+    const std::size_t colon = url.find(':', user);
+    if (at != url.npos && colon < at) url.replace(colon + 1, at - colon - 1, hidden);
+  }
+  if (const std::size_t at = url.find(parameter); at != url.npos) {
+    const std::size_t value = at + parameter.size();
+    url.replace(value, std::min(url.find_first_of("&#", value), url.size()) - value, hidden);
+  }
+  return url;
+}
+
 std::string line_of(const AgentKey& key, const AgentSetting& setting) {
   const std::string_view name = setting.key.name;
   std::vector<std::string> values = flag_values(key, setting.values);
   if (setting.flag == "--export-header")
     for (std::string& value : values) value = value.substr(0, value.find(':')) + ": (hidden)";
+  if (setting.flag == "--export" || setting.flag == "--export-signals")
+    for (std::string& value : values) value = with_hidden_password(value);
   const std::string usual = key.usual;
   std::string line = std::string(name.substr(name.find('.') + 1)) + " = ";
   if (!setting.source.empty())

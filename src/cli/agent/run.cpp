@@ -85,7 +85,7 @@ Result<AgentRun::Session> AgentRun::begin(AgentConfiguration configuration) {
   TRY(go_on_confined(needs_));
   const auto held = sandbox::effective_capabilities();
   // Where it replaces smaller ones that are not there, it stays in effect.
-  if (held.has_all(capabilities::bpf)) held_back_ = held & sandbox::added_for_perf_events();
+  if (held.has_all(capabilities::bpf)) held_back_ = held & capabilities::admin;
   if (!held_back_.empty()) TRY(sandbox::put_into_effect(held_back_, false));
   return session;
 }
@@ -156,11 +156,7 @@ void AgentRun::report(const std::vector<std::string>& notes, const std::vector<E
 Result<AgentRun::Session> AgentRun::prepare_reload() try {
   AgentConfiguration configuration = TRY(load_());
   if (configuration.same(now_.configuration, {})) return Session{};
-  // Of this thread.
-  if (!held_back_.empty()) TRY(sandbox::put_into_effect(held_back_, true));
-  auto session = prepare(std::move(configuration));
-  if (!held_back_.empty()) TRY(sandbox::put_into_effect(held_back_, false));
-  return session;
+  return with_in_effect(held_back_, [&] { return prepare(std::move(configuration)); });
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::failed, "not enough memory for another configuration");
 }
@@ -229,9 +225,9 @@ void AgentRun::finish_while_polling(const std::function<void()>& finish) {
   finishing.get();
 }
 
-std::vector<telemetry::Metric> AgentRun::own_metrics() {
+OwnMetrics AgentRun::own_metrics() {
   const std::lock_guard lock(mutex_);
-  return agent::own_metrics(counts_, telemetry::unix_time_ns());
+  return {agent::own_metrics(counts_, telemetry::unix_time_ns()), counts_.started_ns};
 }
 
 void AgentRun::close_signals() {
@@ -250,7 +246,7 @@ void AgentRun::open_signals() {
     cli::report(opened.error());
     note("metrics, spans and log records are not sent");
   }
-  signals->begin();
+  signals->begin(held_back_);
   const std::lock_guard lock(mutex_);
   signals_ = std::move(signals);
 }

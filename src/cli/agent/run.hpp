@@ -66,7 +66,7 @@ class AgentRun final : private agent::ContinuousListener {
   void close_signals();
   void open_signals();
   void finish_while_polling(const std::function<void()>& finish);
-  [[nodiscard]] std::vector<telemetry::Metric> own_metrics();
+  [[nodiscard]] OwnMetrics own_metrics();
   void open_sender(const AgentConfiguration& configuration, const AgentConfiguration& before);
   int end(int status);
   void publish();

@@ -117,8 +117,8 @@ Result<void> AgentSignals::open_senders(const SendingOptions& sending,
   return {};
 }
 
-void AgentSignals::begin() {
-  traces_->begin(std::move(event_senders_));
+void AgentSignals::begin(sandbox::Capabilities held_back) {
+  traces_->begin(std::move(event_senders_), held_back);
 }
 
 void AgentSignals::add(const profile::Profile& profile) {
@@ -143,12 +143,11 @@ void AgentSignals::print_notes() {
   if (metrics_sender_) metrics_sender_->print_notes();
 }
 
-void AgentSignals::publish(const std::vector<telemetry::Metric>& own) {
+void AgentSignals::publish(const OwnMetrics& own) {
   next_ = std::chrono::steady_clock::now() + options_.interval;
   if (metrics_sender_) {
-    std::vector<telemetry::Metric> machine = own;
-    telemetry::merge(machine, times());
-    metrics_sender_->send(machine, resource_);
+    metrics_sender_->send(own.metrics, resource_, own.start_ns);
+    metrics_sender_->send(times(), resource_);
     for (const TraceMetrics& one : traces_->metrics())
       if (!one.metrics.empty()) metrics_sender_->send(one.metrics, one.resource, one.start_ns);
   }
@@ -160,7 +159,7 @@ void AgentSignals::publish(const std::vector<telemetry::Metric>& own) {
   write_failed_ = !written;
 }
 
-bool AgentSignals::finish(const std::vector<telemetry::Metric>& own, AgentSignals* next) {
+bool AgentSignals::finish(const OwnMetrics& own, AgentSignals* next) {
   event_senders_ = traces_->end(next == nullptr ? nullptr : next->traces_.get());
   print_notes();
   publish(own);

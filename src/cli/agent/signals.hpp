@@ -43,6 +43,12 @@ class MetricsOptions {
   bool no_push_ = false;
 };
 
+/// What an agent counts of itself.
+struct OwnMetrics {
+  std::vector<telemetry::Metric> metrics;
+  std::uint64_t start_ns = 0;  ///< Unix time: from then on they count, also over reloads
+};
+
 class AgentSignals {
  public:
   /// Attaches traces. `before`: what is to end when these begin. Errors: those of Trace::open.
@@ -53,20 +59,21 @@ class AgentSignals {
   /// Opens what sends, with the options of `sending`. Errors: usage, and those of exporter::Exporter.
   Result<void> open_senders(const SendingOptions& sending, SendingOptions::Keeping keeping);
   /// Begins to read traces. Call it once the capabilities are dropped that its thread must not have.
-  void begin();
+  /// `held_back`: put into effect while it attaches.
+  void begin(sandbox::Capabilities held_back);
   /// Adds up a profile. In any thread.
   void add(const profile::Profile& profile);
   /// Those of the sender of metrics.
   void print_notes();
   /// Whether it is time to publish().
   [[nodiscard]] bool is_due() const { return std::chrono::steady_clock::now() >= next_; }
-  /// Writes and sends metrics. `own`: what the agent counts of itself.
-  void publish(const std::vector<telemetry::Metric>& own);
+  /// Writes and sends metrics.
+  void publish(const OwnMetrics& own);
   /// All that a page shows, beside the agent's own. In any thread.
   [[nodiscard]] std::vector<telemetry::Metric> metrics();
   /// Ends the traces, but for those that go on in `next`, and sends what is left for at most some seconds.
   /// False: some of it is lost.
-  bool finish(const std::vector<telemetry::Metric>& own, AgentSignals* next = nullptr);
+  bool finish(const OwnMetrics& own, AgentSignals* next = nullptr);
   /// After finish(): others may use the spools.
   void close_senders();
 

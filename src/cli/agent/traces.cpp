@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/output/live.hpp"
+#include "cli/shell/confinement.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/trace/output.hpp"
 #include "observe/process/facts.hpp"
@@ -135,7 +136,7 @@ void AgentTraces::renew(Running& running) {
     keep_counts(running);
   }
   running.trace.reset();
-  const auto attached = attach(running, false);
+  const auto attached = with_in_effect(held_back_, [&] { return attach(running, false); });
   if (!attached) {
     if (running.problem != attached.error().message) note(attached.error().message);
     running.problem = attached.error().message;
@@ -146,8 +147,9 @@ void AgentTraces::renew(Running& running) {
   }
 }
 
-void AgentTraces::begin(EventSenders senders) {
+void AgentTraces::begin(EventSenders senders, sandbox::Capabilities held_back) {
   senders_ = std::move(senders);
+  held_back_ = held_back;
   if (running_.empty()) return;
   try {
     thread_ = std::thread([this] { run(); });

@@ -27,6 +27,7 @@
 #include "cli/trace/metrics.hpp"
 #include "cli/trace/sending.hpp"
 #include "observe/trace/trace.hpp"
+#include "sandbox/capabilities.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace vitrine::cli {
@@ -54,7 +55,8 @@ class AgentTraces {
   AgentTraces(const AgentTraces&) = delete;
   AgentTraces& operator=(const AgentTraces&) = delete;
 
-  void begin(EventSenders senders);
+  /// `held_back`: capabilities that are in effect only while it attaches.
+  void begin(EventSenders senders, sandbox::Capabilities held_back);
   /// What has fired is added up and handed to the senders, which are returned; what `next` has, too,
   /// goes on there. What takes longer than a second is lost, and counted.
   EventSenders end(AgentTraces* next = nullptr);
@@ -103,6 +105,7 @@ class AgentTraces {
 
   std::vector<std::unique_ptr<Running>> running_;
   EventSenders senders_;
+  sandbox::Capabilities held_back_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
   std::mutex mutex_;  // of:

@@ -76,6 +76,17 @@ void take_priority();
 /// Threads that run must have dropped theirs (give_up_in_thread). Errors: failed.
 Result<void> go_on_confined(const Needs& needs);
 
+/// What `work` comes to, a Result, with `held_back` in effect in this thread while it runs. Errors: those of
+/// `work`; failed.
+template <class Work>
+auto with_in_effect(sandbox::Capabilities held_back, Work work) -> decltype(work()) {
+  if (held_back.empty()) return work();
+  TRY(sandbox::put_into_effect(held_back, true));
+  auto done = work();
+  TRY(sandbox::put_into_effect(held_back, false));
+  return done;
+}
+
 /// Of a command that reads a file in its own process: drops all capabilities but that to open files.
 /// Errors: failed.
 Result<void> keep_opening_only();

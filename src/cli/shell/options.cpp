@@ -110,7 +110,7 @@ Result<std::chrono::milliseconds> parse_interval(std::string_view text) {
   auto interval = parse(text, "ms");
   if (interval && interval->count() == 0)
     return fail(ErrorCode::usage, "invalid interval: 0",
-                "give at least 1ms, for example --watch=500ms");
+                "give at least 1ms, for example 500ms");
   return interval;
 }
 

@@ -68,9 +68,12 @@ class Labels {
 
   [[nodiscard]] Attributes of(const ReductionRow& row) const {
     Attributes labels = start(row.probe);
-    for (std::size_t i = 0; i < std::min(keys_.size(), row.keys.size()); ++i)
-      if (row.keys[i])
-        labels.push_back({keys_[i], key_value(row.keys[i], format(i), width(row, i))});
+    for (std::size_t i = 0; i < std::min(keys_.size(), row.keys.size()); ++i) {
+      if (!row.keys[i]) continue;
+      std::string value = key_value(row.keys[i], format(i), width(row, i));
+      // To Prometheus an empty label is none: two series would be one.
+      if (!value.empty()) labels.push_back({keys_[i], std::move(value)});
+    }
     return labels;
   }
 

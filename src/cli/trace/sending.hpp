@@ -48,6 +48,8 @@ class TraceSender {
   TraceSender(std::unique_ptr<exporter::Exporter> exporter, std::size_t request_bytes,
               std::string spool, exporter::Signal signal);
 
+  void look_at_clock();
+
   std::unique_ptr<exporter::Exporter> exporter_;
   std::size_t request_bytes_;
   std::string spool_;
