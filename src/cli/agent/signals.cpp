@@ -146,10 +146,11 @@ void AgentSignals::print_notes() {
 void AgentSignals::publish(const OwnMetrics& own) {
   next_ = std::chrono::steady_clock::now() + options_.interval;
   if (metrics_sender_) {
-    metrics_sender_->send(own.metrics, resource_, own.start_ns);
-    metrics_sender_->send(times(), resource_);
+    metrics_sender_->add(own.metrics, resource_, own.start_ns);
+    metrics_sender_->add(times(), resource_);
     for (const TraceMetrics& one : traces_->metrics())
-      if (!one.metrics.empty()) metrics_sender_->send(one.metrics, one.resource, one.start_ns);
+      metrics_sender_->add(one.metrics, one.resource, one.start_ns);
+    metrics_sender_->take_out(true);
   }
   if (options_.textfile.empty()) return;
   const auto written = sandbox::write_whole(options_.textfile,

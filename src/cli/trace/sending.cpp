@@ -52,10 +52,15 @@ void TraceSender::add(const observe::TraceEvent& event) {
   if (requests_.bytes() >= request_bytes_) take_out(true);
 }
 
-void TraceSender::send(const std::vector<telemetry::Metric>& metrics, const std::string& resource,
-                       std::uint64_t start_ns) {
+void TraceSender::add(const std::vector<telemetry::Metric>& metrics, const std::string& resource,
+                      std::uint64_t start_ns) {
   telemetry::add_metrics(metrics, {start_ns == 0 ? start_ns_ : start_ns, telemetry::unix_time_ns()},
                          resource, requests_);
+}
+
+void TraceSender::send(const std::vector<telemetry::Metric>& metrics, const std::string& resource,
+                       std::uint64_t start_ns) {
+  add(metrics, resource, start_ns);
   take_out(true);
 }
 

@@ -25,8 +25,11 @@ class TraceSender {
 
   /// Takes a fire or a pair; take_out() hands it over.
   void add(const observe::TraceEvent& event);
-  /// Hands metrics over; `resource` is a message of OTLP. `start_ns`: Unix time from when on they count;
-  /// 0: since open().
+  /// Takes metrics, as above; `resource` is a message of OTLP. `start_ns`: Unix time from when on they
+  /// count; 0: since open().
+  void add(const std::vector<telemetry::Metric>& metrics, const std::string& resource,
+           std::uint64_t start_ns = 0);
+  /// Takes them, and hands all over.
   void send(const std::vector<telemetry::Metric>& metrics, const std::string& resource,
             std::uint64_t start_ns = 0);
 
