@@ -152,9 +152,8 @@ Result<sandbox::OpenedFile> open_mapped(int proc_dir, const MappedFile& file) {
     });
   }));
   if (is_mapped_file(opened, file)) return opened;
-  return fail(
-      ErrorCode::not_found, fmt::format("{} is not the mapped file any more", file.path),
-      "CAP_CHECKPOINT_RESTORE lets vitrine open replaced and deleted files");
+  return fail(ErrorCode::not_found, fmt::format("{} is not the mapped file any more", file.path),
+              "CAP_CHECKPOINT_RESTORE lets vitrine open replaced and deleted files");
 }
 
 Result<sandbox::OpenedFile> open_mapped_below(int root, const MappedFile& file) {

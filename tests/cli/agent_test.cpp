@@ -317,7 +317,8 @@ TEST(AgentCheck, ErrorsHaveTheirPlaces) {
   EXPECT_THAT(error(url + "[profile]\n  freqency = 9\n"),
               AllOf(HasSubstr("a.toml:4:3: unknown key profile.freqency"),
                     HasSubstr("did you mean profile.frequency?")));
-  EXPECT_THAT(error("[exports]\n"), HasSubstr("a.toml:1:2: unknown key exports\n  did you mean [export]?"));
+  EXPECT_THAT(error("[exports]\n"),
+              HasSubstr("a.toml:1:2: unknown key exports\n  did you mean [export]?"));
   EXPECT_THAT(error(url + "[[traces]]\n"), HasSubstr("did you mean [[trace]]?"));
   EXPECT_THAT(error("url = \"otlp\"\n"), HasSubstr("did you mean export.url?"));
   EXPECT_THAT(error(url + "[profile]\non_cpu = false\n"),

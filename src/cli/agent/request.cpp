@@ -335,7 +335,8 @@ Result<std::vector<std::vector<AgentSetting>>> tables_of_options(
 /// That something is sampled: without options it is time on a CPU.
 Result<void> check_measures(const std::vector<AgentSetting>& settings) {
   const auto is = [&](std::string_view name, const char* value) {
-    const auto its = std::ranges::find(settings, name, [](const auto& one) { return one.key.name; });
+    const auto its =
+        std::ranges::find(settings, name, [](const auto& one) { return one.key.name; });
     return its != settings.end() && !its->values.empty() && its->values.back() == value ? &*its
                                                                                         : nullptr;
   };

@@ -109,8 +109,7 @@ Result<std::chrono::nanoseconds> parse_short_duration(std::string_view text) {
 Result<std::chrono::milliseconds> parse_interval(std::string_view text) {
   auto interval = parse(text, "ms");
   if (interval && interval->count() == 0)
-    return fail(ErrorCode::usage, "invalid interval: 0",
-                "give at least 1ms, for example 500ms");
+    return fail(ErrorCode::usage, "invalid interval: 0", "give at least 1ms, for example 500ms");
   return interval;
 }
 
