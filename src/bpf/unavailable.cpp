@@ -4,6 +4,7 @@
 #include "bpf/sampler.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "bpf/tracer.hpp"
+#include "bpf/uprobes.hpp"
 
 namespace vitrine::bpf {
 namespace {
@@ -38,6 +39,10 @@ bool in_initial_pid_namespace() {
 
 bool built_in() {
   return false;
+}
+
+Result<bool> has_uprobe_multi() {
+  return not_built();
 }
 
 bool kernel_has_struct(const char*) {

@@ -44,7 +44,7 @@ constexpr std::chrono::seconds always_on_idle{60};
 constexpr int always_on_pause = 50;
 /// Some twenty large files at first; later, what a program that is started needs.
 constexpr Ration always_on_ration{std::chrono::milliseconds(500), std::chrono::milliseconds(250)};
-constexpr std::size_t max_put_off = 256;  // files
+constexpr std::size_t max_put_off = 64;  // files, each with descriptors
 
 FileDescriptor copy_of(int descriptor) {
   return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
@@ -283,7 +283,8 @@ void BackgroundSymboliser::name_one(Lane& lane, Symboliser& symboliser,
   const auto took = is_same_worker ? symboliser.parser().cpu_time() - used : ended - began;
   lock.lock();
   if (stop_) return;
-  if (is_quick && limits_.ration && depth == Depth::all) left_ -= took;
+  if (is_quick && limits_.ration && depth == Depth::all && !resolved.reduced)
+    left_ = std::max(left_ - took, -limits_.ration->most);
   KnownFile& known = files_[key];
   if (!is_quick) known.slow_after = ended + limits_.slow_pause * (ended - began);
   take(key, addresses, resolved);
@@ -311,13 +312,16 @@ void BackgroundSymboliser::take(const FileKey& key, std::span<const Address> add
   }
 }
 
-/// What has waited longest is dropped where there is no room: it has names.
+/// What has waited longest is dropped where there is no room, to be asked for when it is sampled again.
 void BackgroundSymboliser::put_off(const FileKey& key, Request request) {
   if (request.rationed.empty()) return;
   add(put_off_, key, std::move(request));
-  if (put_off_.size() > max_put_off)
-    put_off_.erase(
-        std::ranges::min_element(put_off_, {}, [](const auto& one) { return one.second.number; }));
+  if (put_off_.size() <= max_put_off) return;
+  const auto dropped =
+      std::ranges::min_element(put_off_, {}, [](const auto& one) { return one.second.number; });
+  auto& frames = files_[dropped->first].frames;
+  for (const Address address : dropped->second.rationed) frames_ -= frames.erase(address);
+  put_off_.erase(dropped);
 }
 
 /// Forgets the files that were asked about longest ago.

@@ -3,7 +3,7 @@
 //   vitrine::observer::ProfileOptions options;
 //   options.pids = {pid};
 //   auto profiler = vitrine::observer::Profiler::open(options);
-//   for (auto end = now() + 10s; now() < end;)
+//   for (auto end = now() + 10s; now() < end && !profiler->ended();)
 //     if (auto polled = profiler->poll(100ms); !polled) break;
 //   profiler->stop();
 //   auto bytes = profiler->take().encode(vitrine::observer::Encoding::pprof);
@@ -113,8 +113,8 @@ class Profiler {
   Profiler& operator=(Profiler&&) noexcept;
   ~Profiler();
 
-  /// Takes in what has been sampled, waiting at most `timeout`. Call it several times a second: the
-  /// kernel keeps a bounded number of samples.
+  /// Takes in what has been sampled, waiting at most `timeout`, and not at all once ended(). Call it several
+  /// times a second: the kernel keeps a bounded number of samples.
   Result<void> poll(std::chrono::milliseconds timeout);
 
   [[nodiscard]] std::size_t waiting() const;  ///< samples that take() would give

@@ -82,9 +82,11 @@ template <class Work>
 auto with_in_effect(sandbox::Capabilities held_back, Work work) -> decltype(work()) {
   if (held_back.empty()) return work();
   TRY(sandbox::put_into_effect(held_back, true));
-  auto done = work();
-  TRY(sandbox::put_into_effect(held_back, false));
-  return done;
+  const struct Held {  // also where `work` throws
+    ~Held() { static_cast<void>(sandbox::put_into_effect(capabilities, false)); }
+    sandbox::Capabilities capabilities;
+  } held{held_back};
+  return work();
 }
 
 /// Of a command that reads a file in its own process: drops all capabilities but that to open files.

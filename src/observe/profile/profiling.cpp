@@ -31,6 +31,8 @@ constexpr milliseconds shortest_rest{1}, learning_rest{5}, longest_rest{100};
 /// The same of processes that were there when the profile began: none ends before its first look. Rows have room
 /// for longer.
 constexpr milliseconds longest_rest_of_given{400};
+/// The same where waits may come in bursts: nothing else empties the ring.
+constexpr milliseconds longest_rest_off_cpu{200};
 /// The same of a profile that is always on: it is to cost nothing where nothing happens.
 constexpr milliseconds longest_rest_always_on{250};
 /// Before events of other processes are looked at: samples are looked at by what was mapped at their time,
@@ -169,7 +171,8 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
     if (!are_given()) return longest_rest;
     // A cell that has been begun, and one for a look that is late.
     const auto room = cell_time(options_) * (VITRINE_ROW_CELLS - 2);
-    return std::clamp(std::chrono::floor<milliseconds>(room), longest_rest, longest_rest_of_given);
+    const auto most = options_.off_cpu ? longest_rest_off_cpu : longest_rest_of_given;
+    return std::clamp(std::chrono::floor<milliseconds>(room), longest_rest, most);
   }
   void look_at(ObservedProcess& process);
   void give_go_files();

@@ -10,9 +10,10 @@
 
 #include "bpf/kernel/profile/sample_state.bpf.h"
 
-static __always_inline void fill_facts(struct scratch* s, const struct taking* taking) {
+/// `comm`: the thread's name, as the sample has it.
+static __always_inline void fill_facts(struct scratch* s, const struct taking* taking,
+                                       const __u64* comm) {
   struct thread_facts* facts = &s->facts;
-  const __u64* comm = (const __u64*)taking->task->comm;
   facts->born = taking->task->start_boottime;
   facts->execution = taking->process.execution;
   facts->image = taking->process.image;
@@ -136,20 +137,26 @@ VERIFIED_ALONE int is_other_thread(struct scratch* s, __u32 tid) {
           (s->row.hash.v2 ^ known->hash.v2) | (s->row.hash.v3 ^ known->hash.v3)) != 0;
 }
 
-/// Of a sample of `bytes` bytes that lacks its sets: puts them in, if they are still the same, and what there is
-/// otherwise. Returns how many bytes it has then.
+/// Of a sample of `bytes` bytes that lacks its sets, and has no copy of a stack: puts them in, if they are still the same,
+/// and what there is otherwise. Returns how many bytes it has then.
 VERIFIED_ALONE __u64 put_sets_in(struct scratch* s, const struct process* process, __u64 bytes) {
   if (!s || !process) return bytes;
   struct label_buffer* out = &s->room.out;
   struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)out->bytes;
-  const __u64 length = bounded(bytes - s->row.set_at, LABEL_BUFFER_BYTES);  // no copy of a stack
-  bpf_probe_read_kernel(out->bytes + 2 * LABEL_BUFFER_BYTES, length, piece_at(out, s->row.set_at));
+  __u8* const kept = out->bytes + 2 * LABEL_BUFFER_BYTES;
+  const __u64 length = bounded(bytes - s->row.set_at, LABEL_BUFFER_BYTES);
+  bpf_probe_read_kernel(kept, length, piece_at(out, s->row.set_at));
   out->used = sizeof *head;
   head->event.sets = append_sets_of(s, process, bpf_get_current_task());
   const struct known_thread* known = place_of_thread(s, bpf_get_current_pid_tgid());
-  s->row.lacks_sets = out->cut || out->faults || !has_sets(head, known);
+  s->row.lacks_sets = 0;
+  s->row.has_other_sets = out->cut || out->faults || !has_sets(head, known);
+  if (out->cut) head->event.flags |= VITRINE_FIRE_CUT;
+  count(VITRINE_PROFILE_CUT, out->cut);
+  count(VITRINE_PROFILE_FAULTS, out->faults);
   s->row.set_at = out->used;
-  bpf_probe_read_kernel(piece_at(out, out->used), length, out->bytes + 2 * LABEL_BUFFER_BYTES);
+  // The buffer may be full to its last byte.
+  bpf_probe_read_kernel(out->bytes + bounded(out->used, 2 * LABEL_BUFFER_BYTES), length, kept);
   return out->used + length;
 }
 

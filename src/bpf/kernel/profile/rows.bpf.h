@@ -166,12 +166,17 @@ VERIFIED_ALONE int hash_stacks(struct scratch* s) {
   return 1;
 }
 
+/// What is left of the sample before must not name the next one.
+static __always_inline void forget_row(struct row_state* row) {
+  row->key.words[0] = row->model.words[0] = 0;
+  row->subject = row->address_mask = 0;
+  row->is_unwanted = row->is_known = 0;
+  row->keeps_labels = row->lacks_sets = row->has_other_sets = 0;
+}
+
 /// Once the sample in s->room.out has its label sets: begins to name its row. Returns whether it is known not to
 /// be wanted.
 static __always_inline int name_subject(struct scratch* s, __u64 execution, __u32 is_of_kernel) {
-  s->row.key.words[0] = s->row.model.words[0] = 0;
-  s->row.subject = 0;
-  s->row.is_known = 0;
   if (!profile_config.rows && !profile_config.filter) return 0;
   s->row.is_known = hash_sets(s, execution, is_of_kernel) && hash_facts(s);
   if (!s->row.subject) return 0;

@@ -234,7 +234,7 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   room->new_sets = 0;
   room->whole = taking->kind != VITRINE_SAMPLE_ON_CPU;  // it may be sent much later, or never
 #ifdef UNWINDS
-  s->row.is_unwanted = 0;
+  forget_row(&s->row);
 #endif
   room->thread_pointer = thread_pointer_of_trusted(taking->task);
   struct vitrine_stack_sample* head = append(&room->out, sizeof *head);
@@ -262,13 +262,11 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->model = 0;
   head->reserved = 0;
 #ifdef UNWINDS
-  s->row.address_mask = 0;
-  s->row.lacks_sets = s->row.keeps_labels = 0;
   begin_label_words(&room->words);
   const __u32 tid = taking->task->pid;
   const int may_be_known =
       is_on_cpu && has_user_code(taking) && profile_config.rows && !profile_config.filter;
-  if (may_be_known) fill_facts(s, taking);
+  if (may_be_known) fill_facts(s, taking, (const __u64*)head->event.comm);
   const int is_compared = profile_config.unwinds == VITRINE_UNWINDS_AND_COPIES;
   const int is_known = may_be_known && is_known_thread(s, tid);
   if (is_known && !is_compared)
@@ -384,7 +382,7 @@ VERIFIED_ALONE int send_model(struct scratch* s, __u64 bytes, __u32 at_once) {
   if (!s) return 0;
   struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
   __u32 found = s->row.model_found;
-  if (s->row.lacks_sets) {  // put_sets_in() has found others: it is not the sample that was named
+  if (s->row.has_other_sets) {  // it is not the sample that was named
     give_row_up(s);
     if (found == VITRINE_ROW_CLAIMED) finish_row(s, 1, 0);
     s->row.found = found = VITRINE_ROW_OTHER;
@@ -393,7 +391,7 @@ VERIFIED_ALONE int send_model(struct scratch* s, __u64 bytes, __u32 at_once) {
     head->model = s->row.model_number + 1;
   const int sent = send_sample(s, bytes, at_once);
   if (found == VITRINE_ROW_CLAIMED) finish_row(s, 1, sent);
-  if (sent && !s->row.lacks_sets) note_labels_sent(s, bpf_get_current_pid_tgid());
+  if (sent && !s->row.has_other_sets) note_labels_sent(s, bpf_get_current_pid_tgid());
   return sent;
 }
 
