@@ -164,7 +164,17 @@ std::string value_text(const probe::Value& value, query::Format format, std::uin
 }
 
 std::int64_t wall_clock_offset_ns() {
-  return nanoseconds(CLOCK_REALTIME) - nanoseconds(CLOCK_MONOTONIC);
+  constexpr int tries = 4;
+  constexpr std::int64_t close_ns = 20'000;
+  std::int64_t offset = 0;
+  for (int i = 0; i < tries; ++i) {  // this thread may lose its CPU from one clock to the next
+    const std::int64_t before = nanoseconds(CLOCK_MONOTONIC);
+    const std::int64_t wall = nanoseconds(CLOCK_REALTIME);
+    const std::int64_t after = nanoseconds(CLOCK_MONOTONIC);
+    offset = wall - before - (after - before) / 2;
+    if (after - before < close_ns) break;
+  }
+  return offset;
 }
 
 TraceText::TraceText(const Style& style) : style_(style), wall_clock_ns_(wall_clock_offset_ns()) {}
