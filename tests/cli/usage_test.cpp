@@ -72,7 +72,7 @@ const Mistake mistakes[] = {
     {{"labels", "1", "--duration", "5x"}, "invalid duration '5x'", "500ms, 2s, 1.5m"},
     {{"trace", "1", "--slower", "5x"}, "--slower: invalid duration '5x'", "250us, 10ms"},
     {{"trace", "1", "--interval", "soon"}, "--interval: invalid duration 'soon'", "500ms, 2s"},
-    {{"labels", "1", "--watch=0"}, "invalid interval: 0", "--watch=500ms"},
+    {{"labels", "1", "--watch=0"}, "invalid interval: 0", "for example 500ms"},
     {{"labels", "1", "--max-labels", "0"}, "--max-labels: Value 0", "`vitrine labels --help`"},
     // Targets.
     {{"labels"}, "missing argument: no process", "vitrine ps lists"},

@@ -253,11 +253,11 @@ Result<void> LiveTrace::open_tracer() {
                                                                          : VITRINE_SELECT_SPAN_ID;
     options.selected.push_back({kind, selected.key});
   }
+  if (options.origins) cgroups_.emplace();
   tracer_ = TRY(bpf::Tracer::open(std::move(options)));
   labels_.emplace(*tracer_, options_.limits, selected_);
   if (by_file()) labels_->set_first_look(first_look);
   if (has_stacks()) stacks_.emplace();
-  if (options.origins) cgroups_.emplace();
   return {};
 }
 
