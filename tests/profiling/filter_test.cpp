@@ -69,6 +69,29 @@ TEST(Filtered, SpansWithEqualLabelsAreRefusedTogether) {
   EXPECT_LT(10 * (all.filtered.refused_in_kernel + all.filtered.refused_here), all.filtered.taken);
 }
 
+// Samples that differ by their spans alone are sent as these, but not where the filter has to see them.
+TEST(Filtered, SpansAreNotTakenForOthersBesideWakers) {
+  test::Child program = test::Child::spawn({LABEL_TURNS, "span"});
+  program.read_until("ready");
+  observe::ProfilingOptions options;
+  options.pids = {program.pid()};
+  options.frequency = 999;
+  options.off_cpu = options.wakers = true;
+  auto parsed = profile::Filter::parse("trace_id~^01[0-7]");  // half of them
+  ASSERT_TRUE(parsed);
+  options.only = std::make_shared<const profile::Filter>(std::move(*parsed));
+  const Profiled what = test::profile_while(options, [] { std::this_thread::sleep_for(2s); });
+  expect_counted(what);
+  std::uint64_t of_spans = 0, others = 0;
+  for (const profile::Sample& sample : what.profile.samples) {
+    ASSERT_NE(sample.link, profile::none);
+    const auto& trace_id = what.profile.links[sample.link].trace_id;
+    (trace_id[1] < 0x80 ? of_spans : others) += sample.count;
+  }
+  EXPECT_EQ(others, 0U);
+  EXPECT_GT(of_spans * 10, what.filtered.taken);
+}
+
 TEST(Filtered, WaitsAreRefusedInTheKernelByTheirLabels) {
   const Profiled what = filtered("wait", "tenant~^glob,route=/pay", true);
   expect_only(what, "globex");

@@ -1,9 +1,7 @@
 // Works, or waits, for two tenants in turn, each time with a label set made anew.
 //
-//   label_turns work|wait|new|span|paced|mixed    prints "ready"; new: works, each time for another request; span: in
-//                                                 another span; paced: for 100 other requests a second, 6 ms for each;
-//                                                 mixed: waits, and what it waits for changes seldom
-#include <sys/prctl.h>
+//   label_turns work|wait|new|span|paced    prints "ready"; new: works, each time for another request; span: in another
+//                                           span; paced: for 100 other requests a second, 6 ms for each
 #include <time.h>
 #include <unistd.h>
 
@@ -29,34 +27,6 @@ volatile std::uint64_t sink;
 [[gnu::noinline]] void wait() {
   const timespec half{0, 500'000};
   nanosleep(&half, nullptr);
-}
-
-// Two callers with frames of one size.
-[[gnu::noinline]] void wait_in_one_place() {
-  wait();
-  asm volatile("" ::: "memory");
-}
-[[gnu::noinline]] void wait_in_another_place() {
-  wait();
-  asm volatile("nop" ::: "memory");
-}
-
-/// Of tenant (or none, or another set), name of the thread and caller each changes after so many waits, and nothing else.
-[[noreturn]] void wait_as_before(const vitrine::labels::Key& tenant) {
-  constexpr int of_tenant = 4, of_name = 6, of_place = 10;
-  auto turn = [waits = 0]() mutable {
-    if (waits % of_name == 0) ::prctl(PR_SET_NAME, waits / of_name % 2 != 0 ? "odd" : "even");
-    waits / of_place % 2 != 0 ? wait_in_one_place() : wait_in_another_place();
-    ++waits;
-  };
-  for (int group = 0;; ++group) {
-    if (group % 3 == 2) {
-      for (int i = 0; i < of_tenant; ++i) turn();
-      continue;
-    }
-    const vitrine::labels::Scope scope({{tenant, group % 3 == 0 ? "acme" : "globex"}});
-    for (int i = 0; i < of_tenant; ++i) turn();
-  }
 }
 
 constexpr std::int64_t second_ns = 1'000'000'000;
@@ -95,7 +65,6 @@ int main(int argc, char** argv) {
   static const vitrine::labels::Key request("request");
   std::puts("ready");
   std::fflush(stdout);
-  if (argc == 2 && std::string_view(argv[1]) == "mixed") wait_as_before(tenant);
   for (std::size_t turn = 0;; ++turn) {
     if (is_new) {
       const std::string number = std::to_string(::getpid()) + "-" + std::to_string(turn);
