@@ -57,8 +57,8 @@ constexpr double longest = 366.0 * 24 * 3600 * 1000;  // a year, in milliseconds
 /// Not by a function of libm, which the command loads after it has parsed its options.
 template <class Duration>
 Duration rounded(double count) {
-  return Duration(static_cast<typename Duration::rep>(
-      count + 0.5));  // NOLINT(bugprone-incorrect-roundings): not negative
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): not negative
+  return Duration(static_cast<typename Duration::rep>(count + 0.5));
 }
 
 Result<std::chrono::milliseconds> parse(std::string_view text, std::string_view default_unit) {
