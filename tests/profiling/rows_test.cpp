@@ -30,6 +30,13 @@ observe::ProfilingOptions options_of(const test::Child& program) {
   return options;
 }
 
+observe::ProfilingOptions options_of_waits(const test::Child& program) {
+  observe::ProfilingOptions options = options_of(program);
+  options.on_cpu = false;
+  options.off_cpu = true;
+  return options;
+}
+
 Profiled profiled(const observe::ProfilingOptions& options) {
   Profiled what = test::profile_while(options, [] { std::this_thread::sleep_for(2s); });
   for (const std::string& note : what.notes) fmt::print("{}\n", note);
@@ -89,19 +96,14 @@ TEST(AddedUp, LabelSetsThatAreMadeAnewAreEqual) {
 
 TEST(AddedUp, WaitsAreEqualToTheirRecords) {
   const auto program = started({LABEL_TURNS, "wait"});
-  observe::ProfilingOptions options = options_of(program);
-  options.on_cpu = false;
-  options.off_cpu = true;
+  observe::ProfilingOptions options = options_of_waits(program);
   options.verify_unwind = true;
   expect_equal(profiled(options), 50);
 }
 
 TEST(AddedUp, WaitsHaveTheirTimeByLabel) {
   const auto program = started({LABEL_TURNS, "wait"});
-  observe::ProfilingOptions options = options_of(program);
-  options.on_cpu = false;
-  options.off_cpu = true;
-  const Profiled what = profiled(options);
+  const Profiled what = profiled(options_of_waits(program));
   auto times = test::time_by(what.profile, Measure::off_cpu, "tenant");
   EXPECT_NEAR(times["acme"], times["globex"], times["acme"] / 5);
   // One thread waits at any time.
@@ -117,9 +119,7 @@ TEST(AddedUp, WaitsHaveTheirTimeByLabel) {
 /// All waits are taken anew, and compared with what those like the ones before would have been.
 void expect_like_before(bool kernel_frames) {
   const auto program = started({SIMILAR_LOAD, "wait"});
-  observe::ProfilingOptions options = options_of(program);
-  options.on_cpu = false;
-  options.off_cpu = true;
+  observe::ProfilingOptions options = options_of_waits(program);
   options.kernel_frames = kernel_frames;
   options.verify_unwind = true;
   const Profiled what = profiled(options);
@@ -166,10 +166,7 @@ std::string group_of(const Profiled& what, const Sample& sample, const std::stri
 // and adds to the wrong sum here.
 TEST(AddedUp, WaitsThatDifferInOneThingAreCountedApart) {
   const auto program = started({SIMILAR_LOAD, "wait"});
-  observe::ProfilingOptions options = options_of(program);
-  options.on_cpu = false;
-  options.off_cpu = true;
-  const Profiled what = profiled(options);
+  const Profiled what = profiled(options_of_waits(program));
   std::map<std::string, std::map<std::string, int>> waits;
   for (const Sample& sample : what.profile.samples)
     for (const std::string& function : test::functions_of(what.profile, sample))
