@@ -221,24 +221,37 @@ class Work {
   Child child_;
 };
 
+/// The command that profiles a process, and where it writes to.
+bench::Words vitrine(const std::string& pid, const std::string& output,
+                     const bench::Words& options) {
+  bench::Words words = {VITRINE, "profile", pid, "-o", output};
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
+/// The peer at the same rate: what an interrupt costs on this machine, with the least that is done in it.
+bench::Words perf(const std::string& pid, const std::string& output, int frequency) {
+  return {"perf", "record", "-e",   "cpu-clock", "-F", std::to_string(frequency),
+          "-g",   "-o",     output, "-p",        pid};
+}
+
 /// Rounds with and without, in turn. The lower quartiles: what else runs on the machine can only
 /// add to them.
-void slowdown(const std::string& name, const std::string& what, const bench::Words& options) {
+template <typename Command>
+void slowdown(const std::string& name, const std::string& what, const Command& command) {
   Work work;
   const Scratch scratch;
   constexpr int turns = 4, rounds = 8;
   std::vector<double> alone, profiled;
   for (int turn = 0; turn < turns; ++turn) {
     for (int i = 0; i < rounds; ++i) alone.push_back(work.round(what));
-    bench::Words words = {VITRINE, "profile", work.pid(), "-o", scratch / "profile.pb.gz"};
-    words.insert(words.end(), options.begin(), options.end());
-    Child profiler = Child::spawn(words);
+    Child profiler = Child::spawn(command(work.pid(), scratch / "profile"));
     pin(profiler.pid(), 1);
     std::this_thread::sleep_for(milliseconds(700));  // it has begun to sample
     for (int i = 0; i < rounds; ++i) profiled.push_back(work.round(what));
     profiler.signal(SIGINT);
     const auto status = profiler.wait(std::chrono::seconds(60));
-    if (status != 130 && status != 0) die("vitrine profile failed: " + profiler.rest_of_errors());
+    if (status != 130 && status != 0) die("a profiler failed: " + profiler.rest_of_errors());
   }
   const auto quartile = [](std::vector<double>& costs) {
     std::sort(costs.begin(), costs.end());
@@ -246,6 +259,28 @@ void slowdown(const std::string& name, const std::string& what, const bench::Wor
   };
   const double before = quartile(alone), during = quartile(profiled);
   fmt::print("{:<44} {:>9.0f} ns {:>9} x\n", name, during, fmt::format("{:.4f}", during / before));
+}
+
+void slowdowns() {
+  fmt::print("\nwhat it costs the profiled, which has a CPU of its own\n");
+  for (const int frequency : {99, 999}) {
+    slowdown(fmt::format("perf record -g, {} Hz: a piece of work", frequency), "run 5000",
+             [&](const std::string& pid, const std::string& output) {
+               return perf(pid, output, frequency);
+             });
+    slowdown(fmt::format("on-CPU, {} Hz: the same", frequency), "run 5000",
+             [&](const std::string& pid, const std::string& output) {
+               return vitrine(pid, output + ".pb.gz", {"--freq", std::to_string(frequency)});
+             });
+  }
+  const auto off_cpu = [](bench::Words more) {
+    more.insert(more.begin(), "--off-cpu");
+    return [more](const std::string& pid, const std::string& output) {
+      return vitrine(pid, output + ".pb.gz", more);
+    };
+  };
+  slowdown("off-CPU: two switches of threads", "switch 5000", off_cpu({}));
+  slowdown("off-CPU, --min-block 1ms: the same", "switch 5000", off_cpu({"--min-block", "1ms"}));
 }
 
 void grow() {
@@ -277,11 +312,6 @@ void grow() {
 
 int main() {
   against_perf();
-  fmt::print("\nwhat it costs the profiled, which has a CPU of its own\n");
-  slowdown("on-CPU, 99 Hz: a piece of work", "run 5000", {"--freq", "99"});
-  slowdown("on-CPU, 999 Hz: a piece of work", "run 5000", {"--freq", "999"});
-  slowdown("off-CPU: two switches of threads", "switch 5000", {"--off-cpu"});
-  slowdown("off-CPU, --min-block 1ms: the same", "switch 5000",
-           {"--off-cpu", "--min-block", "1ms"});
+  slowdowns();
   grow();
 }
