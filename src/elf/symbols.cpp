@@ -40,13 +40,49 @@ std::optional<Symbol> read_symbol(Memory& memory, const Dynamic& dynamic, std::u
   return raw ? std::optional(make_symbol(index, *raw)) : std::nullopt;
 }
 
-bool string_is(Memory& memory, const Table& strings, std::uint64_t offset, std::string_view name) {
-  std::array<char, 128> text;
-  const std::size_t size = name.size() + 1;
-  if (size > text.size() || offset > strings.size || strings.size - offset < size) return false;
-  return memory.read_some(strings.address + offset,
-                          std::as_writable_bytes(std::span(text).first(size))) == size &&
-         text[name.size()] == '\0' && std::string_view(text.data(), name.size()) == name;
+/// Values at addresses, by one batch; nullopt: not readable.
+template <class T>
+std::vector<std::optional<T>> read_values(Memory& memory, std::span<const Address> places) {
+  std::vector<T> values(places.size());
+  std::vector<ReadRequest> requests;
+  for (std::size_t i = 0; i < places.size(); ++i)
+    requests.push_back({places[i], std::as_writable_bytes(std::span(&values[i], 1)), 0});
+  memory.read(requests);
+  std::vector<std::optional<T>> read(places.size());
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (requests[i].complete()) read[i] = values[i];
+  return read;
+}
+
+/// What is expected at an offset of a string table.
+struct Text {
+  std::uint64_t offset = 0;
+  std::string_view name;
+};
+
+/// Which of them are there, by one batch of reads.
+std::vector<bool> strings_are(Memory& memory, const Table& strings, std::span<const Text> texts) {
+  constexpr std::size_t max_bytes = 128;
+  std::vector<std::array<char, max_bytes>> read(texts.size());
+  std::vector<ReadRequest> requests;
+  std::vector<std::size_t> asked;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::size_t size = texts[i].name.size() + 1;
+    const std::uint64_t offset = texts[i].offset;
+    if (size > max_bytes || offset > strings.size || strings.size - offset < size) continue;
+    requests.push_back(
+        {strings.address + offset, std::as_writable_bytes(std::span(read[i]).first(size)), 0});
+    asked.push_back(i);
+  }
+  memory.read(requests);
+  std::vector<bool> equal(texts.size());
+  for (std::size_t n = 0; n < asked.size(); ++n) {
+    const std::string_view name = texts[asked[n]].name;
+    const std::array<char, max_bytes>& text = read[asked[n]];
+    equal[asked[n]] = requests[n].complete() && text[name.size()] == '\0' &&
+                      std::string_view(text.data(), name.size()) == name;
+  }
+  return equal;
 }
 
 std::optional<Symbol> defined_as(Memory& memory, const Dynamic& dynamic, std::uint32_t index,
@@ -77,18 +113,13 @@ class GnuHash {
     return table;
   }
 
+  /// Each step is one batch of reads for all names.
   std::vector<std::optional<Symbol>> find(std::span<const std::string_view> names) {
-    std::vector<std::uint64_t> words(names.size());
-    std::vector<ReadRequest> requests;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const Address word = bloom_ + 8ULL * (gnu_hash_of(names[i]) / 64 % header_.bloom_words);
-      requests.push_back({word, std::as_writable_bytes(std::span(&words[i], 1)), 0});
-    }
-    memory_.read(requests);
     std::vector<std::optional<Symbol>> found(names.size());
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::uint32_t hash = gnu_hash_of(names[i]);
-      if (requests[i].complete() && passes(words[i], hash)) found[i] = in_bucket(names[i], hash);
+    std::vector<Chain> chains = enter_buckets(pass_filter(names));
+    while (!chains.empty()) {
+      look_up(read_entries(chains), names, found);
+      std::erase_if(chains, [&](const Chain& chain) { return found[chain.name].has_value(); });
     }
     return found;
   }
@@ -98,6 +129,19 @@ class GnuHash {
     std::uint32_t buckets, symbol_offset, bloom_words, bloom_shift;
   };
 
+  /// The search for a name: which of them, and what is next in the chain of its bucket.
+  struct Chain {
+    std::size_t name = 0;
+    std::uint32_t hash = 0;
+    std::uint64_t index = 0, end = 0;
+  };
+
+  /// A symbol whose name has the hash that is searched.
+  struct Candidate {
+    std::size_t name = 0;
+    std::uint32_t index = 0;
+  };
+
   GnuHash(Memory& memory, const Dynamic& dynamic) : memory_(memory), dynamic_(dynamic) {}
 
   bool passes(std::uint64_t word, std::uint32_t hash) const {
@@ -105,26 +149,86 @@ class GnuHash {
     return ((word >> (hash % 64)) & (word >> (second % 64)) & 1) != 0;
   }
 
-  std::optional<Symbol> in_bucket(std::string_view name, std::uint32_t hash) {
-    if (header_.buckets == 0) return std::nullopt;
-    const auto first =
-        memory_.read_value<std::uint32_t>(buckets_ + 4ULL * (hash % header_.buckets), "a bucket");
-    if (!first || *first < header_.symbol_offset) return std::nullopt;
-    std::array<std::uint32_t, 16> entries;
-    const std::uint64_t end = std::uint64_t{*first} + limits::symbols;
-    for (std::uint64_t index = *first; index < end && index <= UINT32_MAX;) {
-      const Address at = chain_ + 4 * (index - header_.symbol_offset);
-      const std::size_t got =
-          memory_.read_some(at, std::as_writable_bytes(std::span(entries))) / sizeof entries[0];
-      if (got == 0) break;
-      for (std::size_t i = 0; i < got; ++i, ++index) {
-        if ((entries[i] | 1) == (hash | 1))
-          if (auto symbol = defined_as(memory_, dynamic_, static_cast<std::uint32_t>(index), name))
-            return symbol;
-        if ((entries[i] & 1) != 0) return std::nullopt;
-      }
+  std::vector<Chain> pass_filter(std::span<const std::string_view> names) {
+    std::vector<Chain> all;
+    std::vector<Address> places;
+    for (std::size_t i = 0; i < names.size() && header_.buckets != 0; ++i) {
+      const std::uint32_t hash = gnu_hash_of(names[i]);
+      all.push_back({i, hash, 0, 0});
+      places.push_back(bloom_ + 8ULL * (hash / 64 % header_.bloom_words));
     }
-    return std::nullopt;
+    const auto words = read_values<std::uint64_t>(memory_, places);
+    std::vector<Chain> passed;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (words[i] && passes(*words[i], all[i].hash)) passed.push_back(all[i]);
+    return passed;
+  }
+
+  std::vector<Chain> enter_buckets(std::span<const Chain> chains) {
+    std::vector<Address> places;
+    for (const Chain& chain : chains)
+      places.push_back(buckets_ + 4ULL * (chain.hash % header_.buckets));
+    const auto firsts = read_values<std::uint32_t>(memory_, places);
+    std::vector<Chain> entered;
+    for (std::size_t i = 0; i < chains.size(); ++i) {
+      if (!firsts[i] || *firsts[i] < header_.symbol_offset) continue;
+      const std::uint64_t first = *firsts[i];
+      const std::uint64_t end = std::min<std::uint64_t>(first + limits::symbols, UINT32_MAX + 1ULL);
+      entered.push_back({chains[i].name, chains[i].hash, first, end});
+    }
+    return entered;
+  }
+
+  /// The next of each chain. Those of `chains` that end are removed.
+  std::vector<Candidate> read_entries(std::vector<Chain>& chains) {
+    std::vector<std::array<std::uint32_t, 16>> entries(chains.size());
+    std::vector<ReadRequest> requests;
+    for (std::size_t i = 0; i < chains.size(); ++i)
+      requests.push_back({chain_ + 4 * (chains[i].index - header_.symbol_offset),
+                          std::as_writable_bytes(std::span(entries[i])), 0});
+    memory_.read(requests);
+    std::vector<Candidate> candidates;
+    std::vector<Chain> going_on;
+    for (std::size_t i = 0; i < chains.size(); ++i) {
+      const std::span<const std::uint32_t> read =
+          std::span(entries[i]).first(requests[i].got / sizeof entries[i][0]);
+      if (passes_all(chains[i], read, candidates)) going_on.push_back(chains[i]);
+    }
+    chains = std::move(going_on);
+    return candidates;
+  }
+
+  /// Goes along `entries`, which are next in `chain`. Returns whether it goes on after them.
+  static bool passes_all(Chain& chain, std::span<const std::uint32_t> entries,
+                         std::vector<Candidate>& candidates) {
+    for (const std::uint32_t entry : entries) {
+      if ((entry | 1) == (chain.hash | 1))
+        candidates.push_back({chain.name, static_cast<std::uint32_t>(chain.index)});
+      if ((entry & 1) != 0 || ++chain.index >= chain.end) return false;
+    }
+    return !entries.empty();
+  }
+
+  void look_up(std::span<const Candidate> candidates, std::span<const std::string_view> names,
+               std::vector<std::optional<Symbol>>& found) {
+    std::vector<Candidate> there;
+    std::vector<Address> places;
+    for (const Candidate& one : candidates) {
+      const std::uint64_t offset = std::uint64_t{one.index} * sizeof(Elf64_Sym);
+      if (offset + sizeof(Elf64_Sym) > dynamic_.symbols.size) continue;
+      there.push_back(one);
+      places.push_back(dynamic_.symbols.address + offset);
+    }
+    const auto symbols = read_values<Elf64_Sym>(memory_, places);
+    std::vector<Text> texts;
+    for (std::size_t i = 0; i < there.size(); ++i)
+      texts.push_back({symbols[i] ? symbols[i]->st_name : 0, names[there[i].name]});
+    const auto equal = strings_are(memory_, dynamic_.strings, texts);
+    for (std::size_t i = 0; i < there.size(); ++i) {
+      if (!symbols[i] || !equal[i] || found[there[i].name]) continue;
+      const Symbol symbol = make_symbol(there[i].index, *symbols[i]);
+      if (symbol.defined()) found[there[i].name] = symbol;
+    }
   }
 
   Memory& memory_;
@@ -190,7 +294,9 @@ bool has_name(Memory& memory, const Dynamic& dynamic, std::uint32_t index, std::
   const std::uint64_t offset = std::uint64_t{index} * sizeof(Elf64_Sym);
   if (offset + sizeof(Elf64_Sym) > dynamic.symbols.size) return false;
   const auto raw = memory.read_value<Elf64_Sym>(dynamic.symbols.address + offset, "a symbol");
-  return raw && string_is(memory, dynamic.strings, raw->st_name, name);
+  if (!raw) return false;
+  const Text text{raw->st_name, name};
+  return strings_are(memory, dynamic.strings, {&text, 1}).front();
 }
 
 namespace {

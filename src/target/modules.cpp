@@ -25,6 +25,9 @@ constexpr std::uint64_t image_search_bytes = 256ULL << 20;
 constexpr std::uint64_t image_search_pages = 4 * image_search_bytes / search_step;
 /// Modules that could not be read, reported one by one; the others are counted.
 constexpr std::size_t max_unread_notes = limits::search_notes / 2;
+/// Of how many modules the headers are read at once, and how much of each of the two places.
+constexpr std::size_t modules_at_once = 64;
+constexpr std::size_t read_ahead_bytes = 512;
 
 bool has_dynamic_at(const elf::Image& image, Address dynamic) {
   const Elf64_Phdr* segment = image.find(PT_DYNAMIC);
@@ -33,10 +36,10 @@ bool has_dynamic_at(const elf::Image& image, Address dynamic) {
 
 // A module's image, found by its dynamic section. As a rule its ELF header is at its bias; a module
 // linked to another address has it somewhere before its dynamic section.
-// `pages_left`: how many may be looked at for it.
-Result<elf::Image> image_with(Memory& memory, Address bias, Address dynamic,
+// `pages_left`: how many may be looked at for it; `windows`: of `memory`.
+Result<elf::Image> image_with(Memory& memory, Memory& windows, Address bias, Address dynamic,
                               std::uint64_t& pages_left) {
-  auto image = elf::read_image(memory, bias);
+  auto image = elf::read_image(windows, bias);
   if (image && has_dynamic_at(*image, dynamic)) return image;
   constexpr std::size_t batch = 512;
   std::vector<std::uint32_t> magic(batch);
@@ -69,7 +72,8 @@ Result<elf::Image> image_with(Memory& memory, Address bias, Address dynamic,
 
 Result<bool> Modules::refresh(Memory& memory) {
   if (complete_ && stable_ && !watched_.changed(memory)) return false;
-  auto image = TRY(elf::read_image_by_headers(memory, program_.address, program_.count));
+  Source source{memory, WindowMemory(memory, limits::search_windows)};
+  auto image = TRY(elf::read_image_by_headers(source.windows, program_.address, program_.count));
   modules_.clear();
   watched_.clear();
   notes_.clear();
@@ -83,9 +87,9 @@ Result<bool> Modules::refresh(Memory& memory) {
                             : image_search_pages;
   unread_ = 0;
   held_bytes_ = 0;
-  read_executable(memory, std::move(image));
-  const std::optional<Address> debug = find_debug(memory);
-  if (debug && *debug != 0) walk_namespaces(memory, *debug);
+  read_executable(source, std::move(image));
+  const std::optional<Address> debug = find_debug(source);
+  if (debug && *debug != 0) walk_namespaces(source, *debug);
   if (unread_ > max_unread_notes)
     notes_.add(fmt::format("{} more modules could not be read", unread_ - max_unread_notes));
   // A dynamic executable whose linker has not yet published where its list is: look again.
@@ -93,12 +97,12 @@ Result<bool> Modules::refresh(Memory& memory) {
   return true;
 }
 
-void Modules::read_executable(Memory& memory, elf::Image image) {
+void Modules::read_executable(Source& source, elf::Image image) {
   Module module;
   module.path = executable_path_;
   module.executable = true;
   module.image = std::move(image);
-  auto dynamic = elf::read_dynamic(memory, module.image);
+  auto dynamic = elf::read_dynamic(source.windows, module.image);
   if (dynamic)
     module.dynamic = *dynamic;
   else if (dynamic.error().code != ErrorCode::not_found)
@@ -110,35 +114,36 @@ void Modules::read_executable(Memory& memory, elf::Image image) {
 // symbols: `_r_debug` is the structure in glibc, `_dl_debug_addr` points at it in musl. A linker
 // that was called as a command is itself what the kernel started. 0: not known yet; none: a static
 // program, position-independent or not, that no dynamic linker will name a list for.
-std::optional<Address> Modules::find_debug(Memory& memory) const {
+std::optional<Address> Modules::find_debug(Source& source) const {
   const Module& executable = modules_.front();
   if (!executable.dynamic) return std::nullopt;
   if (executable.dynamic->debug != 0) return executable.dynamic->debug;
-  const auto linker = program_.interpreter != 0 ? elf::read_image(memory, program_.interpreter)
-                                                : Result<elf::Image>(executable.image);
+  const auto linker = program_.interpreter != 0
+                          ? elf::read_image(source.windows, program_.interpreter)
+                          : Result<elf::Image>(executable.image);
   if (!linker) return 0;
-  const auto dynamic = elf::read_dynamic(memory, *linker);
+  const auto dynamic = elf::read_dynamic(source.windows, *linker);
   if (!dynamic) return 0;
   constexpr std::array<std::string_view, 2> names{"_r_debug", "_dl_debug_addr"};
-  const auto symbols = elf::find_symbols(memory, *dynamic, names);
+  const auto symbols = elf::find_symbols(source.windows, *dynamic, names);
   const bool named = symbols && ((*symbols)[0] || (*symbols)[1]);
   if (!named && program_.interpreter == 0) return std::nullopt;
   if (!symbols) return 0;
   if (const auto& structure = (*symbols)[0]) return linker->bias + structure->value;
   if (!(*symbols)[1]) return 0;
   const auto pointer =
-      memory.read_value<Address>(linker->bias + (*symbols)[1]->value, "_dl_debug_addr");
+      source.windows.read_value<Address>(linker->bias + (*symbols)[1]->value, "_dl_debug_addr");
   // Until musl's linker has relocated itself, it is an address of the file.
   return pointer && *pointer >= linker->bias ? *pointer : 0;
 }
 
-void Modules::walk_namespaces(Memory& memory, Address debug) {
+void Modules::walk_namespaces(Source& source, Address debug) {
   std::set<Address> seen;
   for (int link_namespace = 0; debug != 0 && link_namespace < namespaces_max; ++link_namespace) {
     if (!seen.insert(debug).second) return;
     Debug raw{};
     auto bytes = std::as_writable_bytes(std::span(&raw, 1));
-    if (memory.read_some(debug, bytes) < debug_v1_bytes) {
+    if (source.windows.read_some(debug, bytes) < debug_v1_bytes) {
       notes_.add(fmt::format("the dynamic linker's r_debug at {:#x} is not readable", debug));
       return;
     }
@@ -146,40 +151,64 @@ void Modules::walk_namespaces(Memory& memory, Address debug) {
     watched_.add(debug, bytes.first(raw.version < 2 ? debug_v1_bytes : sizeof raw));
     if (raw.version != 0 && raw.map != 0) begun_ = true;
     if (raw.state != 0) stable_ = false;  // RT_ADD or RT_DELETE: it is changing the list
-    walk_list(memory, raw.map, link_namespace);
+    walk_list(source, raw.map, link_namespace);
     debug = raw.next;
   }
 }
 
-void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
+void Modules::walk_list(Source& source, Address first, int link_namespace) {
+  const std::vector<Entry> entries = list_entries(source, first);
+  std::span<const Entry> left = entries;
+  if (link_namespace == 0 && !left.empty()) {
+    take_first(source, left.front());
+    left = left.subspan(1);
+  }
+  for (; !left.empty(); left = left.subspan(std::min(modules_at_once, left.size())))
+    take_modules(source, left.first(std::min(modules_at_once, left.size())), link_namespace);
+}
+
+std::vector<Modules::Entry> Modules::list_entries(Source& source, Address first) {
+  std::vector<Entry> entries;
   std::set<Address> seen;
-  for (Address at = first; at != 0;) {
+  for (Address at = first; at != 0; at = entries.back().node.next) {
+    if (nodes_left_ == 0) {
+      notes_.add(fmt::format("only the first {} modules were read", limits::modules));
+      break;
+    }
+    --nodes_left_;
+    if (!seen.insert(at).second) {
+      notes_.add(fmt::format("the module list has a cycle at {:#x}", at));
+      break;
+    }
+    const auto node = source.windows.read_value<Node>(at, "an entry of the module list");
+    if (!node) {
+      notes_.add(node.error().message);
+      break;
+    }
+    entries.push_back({at, *node});
+  }
+  return entries;
+}
+
+/// Reads modules whose headers come by one read of the process.
+void Modules::take_modules(Source& source, std::span<const Entry> entries, int link_namespace) {
+  std::vector<std::array<std::byte, read_ahead_bytes>> bytes(2 * entries.size());
+  std::vector<ReadRequest> ahead;
+  for (const Entry& entry : entries)
+    for (const Address at : {entry.node.bias, entry.node.dynamic})
+      ahead.push_back({at, bytes[ahead.size()], 0});
+  source.windows.read(ahead);  // what it has read, it keeps
+  for (const Entry& entry : entries) {
     if (held_bytes_ > limits::module_bytes) {
       notes_.add(fmt::format("only the first {} modules were read: they exceed {} MiB",
                              modules_.size(), limits::module_bytes >> 20));
       return;
     }
-    if (nodes_left_ == 0) {
-      notes_.add(fmt::format("only the first {} modules were read", limits::modules));
-      return;
-    }
-    --nodes_left_;
-    if (!seen.insert(at).second) {
-      notes_.add(fmt::format("the module list has a cycle at {:#x}", at));
-      return;
-    }
-    const auto node = memory.read_value<Node>(at, "an entry of the module list");
-    if (!node) {
-      notes_.add(node.error().message);
-      return;
-    }
-    watched_.add_value(at, *node);
-    held_bytes_ += 2 * sizeof *node;
-    if (link_namespace == 0 && at == first) {
-      take_first(memory, at, *node);
-    } else if (auto module = read_library(memory, at, *node)) {
+    watched_.add_value(entry.link_map, entry.node);
+    held_bytes_ += 2 * sizeof entry.node;
+    if (auto module = read_library(source, entry)) {
       module->link_namespace = link_namespace;
-      watch(memory, *module, *node);
+      watch(source, *module, entry.node);
       // What is watched of it is there twice.
       held_bytes_ += sizeof *module + 2 * module->path.size() +
                      2 * module->image.segments.size() * sizeof module->image.segments[0];
@@ -187,16 +216,17 @@ void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
     } else if (++unread_ <= max_unread_notes) {
       notes_.add(module.error().message);
     }
-    at = node->next;
   }
 }
 
 // The first of the list is the executable, which we have from the kernel, unless the command line
 // started the dynamic linker, which loaded the executable.
-void Modules::take_first(Memory& memory, Address link_map, const Node& node) {
+void Modules::take_first(Source& source, const Entry& entry) {
+  watched_.add_value(entry.link_map, entry.node);
+  held_bytes_ += 2 * sizeof entry.node;
   Module& front = modules_.front();
-  if (!has_dynamic_at(front.image, node.dynamic)) {
-    auto module = read_library(memory, link_map, node);
+  if (!has_dynamic_at(front.image, entry.node.dynamic)) {
+    auto module = read_library(source, entry);
     if (!module) {
       notes_.add(module.error().message);
       return;
@@ -204,28 +234,31 @@ void Modules::take_first(Memory& memory, Address link_map, const Node& node) {
     front = std::move(*module);
     front.executable = true;
   }
-  front.link_map = link_map;
+  front.link_map = entry.link_map;
 }
 
-Result<Module> Modules::read_library(Memory& memory, Address link_map, const Node& node) {
+Result<Module> Modules::read_library(Source& source, const Entry& entry) {
   Module module;
-  module.path = elf::read_string(memory, node.name, limits::name_bytes, "a module's name")
-                    .value_or(fmt::format("module at {:#x}", node.bias));
-  module.link_map = link_map;
-  module.image = TRY_WHILE(module.path, image_with(memory, node.bias, node.dynamic, *pages_left_));
-  module.dynamic = TRY_WHILE(module.path, elf::read_dynamic(memory, module.image));
+  module.path =
+      elf::read_string(source.windows, entry.node.name, limits::name_bytes, "a module's name")
+          .value_or(fmt::format("module at {:#x}", entry.node.bias));
+  module.link_map = entry.link_map;
+  module.image = TRY_WHILE(module.path, image_with(source.memory, source.windows, entry.node.bias,
+                                                   entry.node.dynamic, *pages_left_));
+  module.dynamic = TRY_WHILE(module.path, elf::read_dynamic(source.windows, module.image));
   return module;
 }
 
 // A library that is unloaded may be followed by another at the same place, whose record is the same
 // byte for byte.
-void Modules::watch(Memory& memory, const Module& module, const Node& node) {
-  if (const auto name = elf::read_string(memory, node.name, limits::name_bytes, "a module's name"))
+void Modules::watch(Source& source, const Module& module, const Node& node) {
+  if (const auto name =
+          elf::read_string(source.windows, node.name, limits::name_bytes, "a module's name"))
     watched_.add(node.name, std::as_bytes(std::span(name->c_str(), name->size() + 1)));
   watched_.add(module.image.headers, std::as_bytes(std::span(module.image.segments)));
-  const auto note = elf::build_id_note(memory, module.image);
+  const auto note = elf::build_id_note(source.windows, module.image);
   std::vector<std::byte> id(note ? note->size : 0);
-  if (note && memory.read_exact(note->description, id, "the build id"))
+  if (note && source.windows.read_exact(note->description, id, "the build id"))
     watched_.add(note->description, id);
 }
 

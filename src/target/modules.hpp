@@ -77,13 +77,26 @@ class Modules {
   struct Node {
     Address bias, name, dynamic, next, previous;
   };
-  void read_executable(Memory& memory, elf::Image image);
-  std::optional<Address> find_debug(Memory& memory) const;
-  void walk_namespaces(Memory& memory, Address debug);
-  void walk_list(Memory& memory, Address first, int link_namespace);
-  Result<Module> read_library(Memory& memory, Address link_map, const Node& node);
-  void watch(Memory& memory, const Module& module, const Node& node);
-  void take_first(Memory& memory, Address link_map, const Node& node);
+  /// A node, and where it is.
+  struct Entry {
+    Address link_map = 0;
+    Node node;
+  };
+  /// The memory of one reading: as it is, and what of it has been read already. Records, headers and
+  /// names are small and next to one another.
+  struct Source {
+    Memory& memory;
+    WindowMemory windows;
+  };
+  void read_executable(Source& source, elf::Image image);
+  std::optional<Address> find_debug(Source& source) const;
+  void walk_namespaces(Source& source, Address debug);
+  void walk_list(Source& source, Address first, int link_namespace);
+  std::vector<Entry> list_entries(Source& source, Address first);
+  void take_modules(Source& source, std::span<const Entry> entries, int link_namespace);
+  Result<Module> read_library(Source& source, const Entry& entry);
+  void watch(Source& source, const Module& module, const Node& node);
+  void take_first(Source& source, const Entry& entry);
 
   ProgramHeaders program_;
   std::string executable_path_;
