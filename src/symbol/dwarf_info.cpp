@@ -20,6 +20,7 @@
 
 #include "base/limits.hpp"
 #include "sandbox/worker.hpp"
+#include "symbol/compressed_sections.hpp"
 
 namespace vitrine::symbol {
 namespace {
@@ -29,26 +30,6 @@ constexpr std::uint64_t max_read = 1U << 20;
 /// Of units: where so much may be kept, so may the pages of a file that is not larger. Letting them go
 /// takes a tenth of the time.
 constexpr std::uint64_t kept_with_pages = 128U << 20;
-
-/// libdw decompresses all sections at once. Those without functions and lines look as if they had been stripped.
-void hide_unused_sections(Elf* elf) {
-  constexpr std::string_view unused[] = {
-      ".debug_loc",      ".debug_loclists",     ".debug_frame",
-      ".debug_macro",    ".debug_macinfo",      ".debug_pubnames",
-      ".debug_pubtypes", ".debug_gnu_pubnames", ".debug_gnu_pubtypes"};
-  std::size_t names = 0;
-  if (elf_getshdrstrndx(elf, &names) != 0) return;
-  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
-    GElf_Shdr header{};
-    if (gelf_getshdr(section, &header) == nullptr || (header.sh_flags & SHF_COMPRESSED) == 0)
-      continue;
-    const char* name = elf_strptr(elf, names, header.sh_name);
-    if (name == nullptr || std::ranges::find(unused, std::string_view(name)) == std::end(unused))
-      continue;
-    header.sh_type = SHT_NOBITS;
-    gelf_update_shdr(section, &header);
-  }
-}
 
 /// In place of libdw's own, which prints that on stderr.
 void __attribute__((noreturn)) end_out_of_memory() {
@@ -88,6 +69,10 @@ DwarfInfo::ElfInMemory::ElfInMemory(int descriptor) {
   if (elf_ != nullptr && !mapped_.empty()) find_headers();
 }
 
+void DwarfInfo::ElfInMemory::inflate() {
+  if (!mapped_.empty()) inflated_ = InflatedSections(elf_.get());
+}
+
 /// elf_compress() writes to the headers of sections where they are.
 void DwarfInfo::ElfInMemory::find_headers() {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -120,8 +105,13 @@ Result<std::unique_ptr<DwarfInfo::Session>> DwarfInfo::begin(int descriptor, Pur
   auto session = std::make_unique<Session>(descriptor);
   if (session->elf.get() == nullptr) return fail(ErrorCode::malformed, elf_errmsg(-1));
   if (purpose == Purpose::names) hide_unused_sections(session->elf.get());
+  session->elf.inflate();
   session->dwarf.reset(dwarf_begin_elf(session->elf.get(), DWARF_C_READ, nullptr));
-  if (session->dwarf == nullptr) return fail(ErrorCode::malformed, dwarf_errmsg(-1));
+  if (const std::string name = still_compressed(session->elf.get()); !name.empty())
+    session->problem = fmt::format("its section {} cannot be decompressed", name);
+  if (session->dwarf == nullptr)
+    return fail(ErrorCode::malformed,
+                session->problem.empty() ? dwarf_errmsg(-1) : session->problem.c_str());
   dwarf_new_oom_handler(session->dwarf.get(), end_out_of_memory);
   take_shared(*session);
   return session;
@@ -130,6 +120,7 @@ Result<std::unique_ptr<DwarfInfo::Session>> DwarfInfo::begin(int descriptor, Pur
 DwarfInfo::DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf::File& headers,
                      Purpose purpose, std::uint64_t kept)
     : descriptor_(descriptor), purpose_(purpose), session_(std::move(session)), kept_(kept) {
+  problem_ = session_->problem;
   for (const elf::Section& section : headers.sections)
     if ((section.flags & SHF_EXECINSTR) != 0 && (section.flags & SHF_ALLOC) != 0)
       code_.push_back({section.address, section.address + section.size});
@@ -149,6 +140,8 @@ void DwarfInfo::take_shared(Session& session) {
   session.shared_file = FileDescriptor(::open(name, O_RDONLY | O_CLOEXEC));
   if (!session.shared_file) return;
   session.shared_elf.emplace(session.shared_file.get());
+  if (session.shared_elf->get() == nullptr) return;
+  session.shared_elf->inflate();
   session.shared.reset(dwarf_begin_elf(session.shared_elf->get(), DWARF_C_READ, nullptr));
   if (session.shared == nullptr) return;
   const void* its_id = nullptr;

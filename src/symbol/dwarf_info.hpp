@@ -12,6 +12,7 @@
 
 #include "base/file_descriptor.hpp"
 #include "elf/file.hpp"
+#include "symbol/compressed_sections.hpp"
 #include "symbol/function_symbols.hpp"
 #include "symbol/symboliser.hpp"
 
@@ -124,6 +125,8 @@ class DwarfInfo {
     ElfInMemory& operator=(const ElfInMemory&) = delete;
 
     [[nodiscard]] Elf* get() const { return elf_.get(); }
+    /// Compressed sections, before libdw does it.
+    void inflate();
     [[nodiscard]] std::size_t mapped_bytes() const { return mapped_.size(); }
     /// Which the kernel has still.
     void let_go_of_pages() const;
@@ -133,13 +136,15 @@ class DwarfInfo {
 
     std::span<std::byte> mapped_;
     std::size_t headers_begin_ = 0, headers_end_ = 0;  ///< of its pages with section headers
-    std::unique_ptr<Elf, EndElf> elf_;                 ///< null: it is none
+    InflatedSections inflated_;
+    std::unique_ptr<Elf, EndElf> elf_;  ///< null: it is none
   };
 
   /// What libdw has of a file. Ends in the reverse order.
   struct Session {
     explicit Session(int descriptor) : elf(descriptor) {}
     ElfInMemory elf;
+    std::string problem;  ///< as of DwarfInfo
     FileDescriptor shared_file;
     std::optional<ElfInMemory> shared_elf;
     std::unique_ptr<::Dwarf, EndDwarf> shared;  ///< what dwz moved out of this and other files

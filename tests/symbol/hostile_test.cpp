@@ -1,4 +1,5 @@
 // Files that mean harm, or were harmed: they cost their own symbols and nothing else.
+#include <elf.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -313,6 +316,50 @@ TEST_F(Hostile, TwoHundredMutations) {
     if (round % 50 == 0) expect_unharmed(symboliser);
   }
   EXPECT_GT(named, 0U);
+  expect_unharmed(symboliser);
+}
+
+// What says that it inflates to what it does not is not there; the symbol table is.
+TEST_F(Hostile, CompressedSectionsThatLie) {
+  const std::string path = SUBJECT_DIR "/gcc-gz";
+  const std::string bytes = content(path);
+  auto memory = sandbox::FileMemory::from(opened(path)).value();
+  const auto elf = elf::read_file(*memory).value();
+  const elf::Section* const section = elf.find(".debug_info");
+  ASSERT_NE(section, nullptr);
+  ASSERT_NE(section->flags & SHF_COMPRESSED, 0U);
+  const std::vector<Address> asked{address_of(path, "main")};
+  Symboliser symboliser;
+  const auto named = [&](const auto& change) {
+    std::string changed = bytes;
+    Elf64_Chdr header{};
+    char* const at = changed.data() + section->offset;
+    std::memcpy(&header, at, sizeof header);
+    change(header, at + sizeof header);
+    std::memcpy(at, &header, sizeof header);
+    const auto file = in_memory(changed);
+    Resolved resolved = symboliser.resolve({"gcc-gz", file.get(), {}}, asked);
+    EXPECT_FALSE(resolved.frames.at(0).empty());
+    return std::pair(resolved.frames[0].back(), resolved.problem);
+  };
+  const auto [whole, no_problem] = named([](Elf64_Chdr&, char*) {});
+  EXPECT_TRUE(whole.file.ends_with("/tests/symbol/subject.cpp"));
+  EXPECT_EQ(no_problem, "");
+  const std::function<void(Elf64_Chdr&, char*)> lies[] = {
+      [](Elf64_Chdr& header, char*) { ++header.ch_size; },
+      [](Elf64_Chdr& header, char*) { --header.ch_size; },
+      [](Elf64_Chdr& header, char*) { header.ch_size = 0; },
+      [](Elf64_Chdr& header, char*) { header.ch_size = 1ULL << 24; },
+      [](Elf64_Chdr& header, char*) { header.ch_size = ~0ULL; },
+      [](Elf64_Chdr& header, char*) { header.ch_type = 77; },
+      [](Elf64_Chdr&, char* stream) { stream[0] = 0; },
+      [&](Elf64_Chdr&, char* stream) { stream[section->size - 40] ^= 1; }};
+  for (const auto& lie : lies) {
+    const auto [frame, problem] = named(lie);
+    EXPECT_EQ(frame.name, "main");
+    EXPECT_EQ(frame.file, "");
+    EXPECT_EQ(problem, "its section .debug_info cannot be decompressed");
+  }
   expect_unharmed(symboliser);
 }
 

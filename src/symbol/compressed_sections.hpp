@@ -1,0 +1,35 @@
+// Compressed sections of debug information, as libdw gets them.
+#pragma once
+
+#include <libelf.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vitrine::symbol {
+
+/// libdw decompresses all sections at once. Those without functions and lines look as if they had been stripped.
+void hide_unused_sections(Elf* elf);
+
+/// Of those that libdw reads, one that is compressed still, as it cannot be decompressed; empty: none is.
+std::string still_compressed(Elf* elf);
+
+/// Sections compressed by zlib that were inflated here: libelf takes twice the time, and touches their memory
+/// one page after another, which takes as long again as libdeflate.
+class InflatedSections {
+ public:
+  InflatedSections() = default;
+
+  /// All of a file that libdw has not begun to read. What is not exactly as its header has it stays as
+  /// it is, for libelf to judge. `elf` must end before this does.
+  explicit InflatedSections(Elf* elf);
+
+ private:
+  struct Free {
+    void operator()(void* bytes) const;
+  };
+  std::vector<std::unique_ptr<void, Free>> contents_;
+};
+
+}  // namespace vitrine::symbol
