@@ -86,7 +86,7 @@ class LoadedProfiler final : public Profiler {
       return tl::unexpected(log.error("load the profiler", error));
     TRY(require_variables(program_->bss, "the profiler"));
     program_->bss->config = config;
-    fill(program_->bss->profile_config);
+    program_->bss->profile_state.selection = options_.selects ? 1 : 0;
     targets_ = {fd(program_->maps.targets), fd(program_->maps.assumed)};
     if (options_.unwinds != VITRINE_UNWINDS_NOT)
       unwind_tables_ =
@@ -125,13 +125,13 @@ class LoadedProfiler final : public Profiler {
     return {};
   }
 
-  void end_at(std::uint64_t end_ns) override { program_->bss->profile_config.end_ns = end_ns; }
+  void end_at(std::uint64_t end_ns) override { program_->bss->profile_state.end_ns = end_ns; }
 
   void stop() override {
     if (links_.empty()) return;
     detach();
     stopped_ns_ = now_ns(CLOCK_MONOTONIC);
-    if (const std::uint64_t end_ns = program_->bss->profile_config.end_ns)
+    if (const std::uint64_t end_ns = program_->bss->profile_state.end_ns)
       stopped_ns_ = std::min(stopped_ns_, end_ns);
     let_programs_end();  // what they kept, or sent, is there for poll()
   }
@@ -178,7 +178,7 @@ class LoadedProfiler final : public Profiler {
 
   void refuse_process(const vitrine_stack_sample& sample) override {
     const vitrine_event_header& event = sample.event;
-    const std::uint32_t selection = program_->bss->profile_config.selection;
+    const std::uint32_t selection = program_->bss->profile_state.selection;
     const vitrine_refused_process refused{event.process_start_ns, event.image, sample.exec_id,
                                           selection};
     if (selection != 0)
@@ -187,13 +187,13 @@ class LoadedProfiler final : public Profiler {
   }
 
   void select_anew() override {
-    std::uint32_t& selection = program_->bss->profile_config.selection;
+    std::uint32_t& selection = program_->bss->profile_state.selection;
     if (selection != 0) __atomic_store_n(&selection, selection + 1, __ATOMIC_RELEASE);
   }
 
   void know(const vitrine_executable& program, const vitrine_go_file& file) override {
     if (bpf_map_update_elem(fd(program_->maps.go_files), &program, &file, BPF_ANY) == 0)
-      program_->bss->profile_config.go_files = 1;
+      program_->bss->profile_state.go_files = 1;
   }
 
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override {
@@ -214,12 +214,12 @@ class LoadedProfiler final : public Profiler {
 
   Result<void> renew_rows(const Sink& sink, const RowTable::Sink& rows) override {
     if (rows_ == nullptr) return {};
-    vitrine_profile_config& config = program_->bss->profile_config;
-    const std::uint32_t ending = config.generation;
+    std::uint32_t& generation = program_->bss->profile_state.generation;
+    const std::uint32_t ending = generation;
     hand_over_later(sink);
     rows_->table.end(ending + 1, rows);
     unfinished_.lost += rows_->table.forget(ending + 1);
-    __atomic_store_n(&config.generation, ending + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&generation, ending + 1, __ATOMIC_RELEASE);
     program_->bss->rows_full = 0;
     if (stopped_ns_ == 0) let_programs_end();  // none adds to those any more
     const auto end = std::chrono::steady_clock::now() + longest_renewal;
@@ -279,6 +279,7 @@ class LoadedProfiler final : public Profiler {
     const auto scratches = static_cast<__u32>(libbpf_num_possible_cpus()) + 1;
     auto& maps = program_->maps;
     program_->rodata->scratch_count = scratches;
+    program_->rodata->profile_config = settings();
     bpf_map__set_max_entries(maps.scratches, scratches);
     bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
     if (rows() != 0) bpf_map__set_max_entries(maps.rows, 2 * rows());
@@ -299,7 +300,8 @@ class LoadedProfiler final : public Profiler {
     return types.load(program_);
   }
 
-  void fill(vitrine_profile_config& config) const {
+  [[nodiscard]] vitrine_profile_config settings() const {
+    vitrine_profile_config config{};
     config.min_block_ns = static_cast<__u64>(std::max<std::int64_t>(options_.min_block.count(), 0));
     config.stack_bytes = static_cast<__u32>(options_.stack_bytes);
     config.kernel_stacks = options_.kernel_stacks;
@@ -311,10 +313,10 @@ class LoadedProfiler final : public Profiler {
     config.filter = filter();
     config.spans = options_.spans && rows() != 0 && (options_.filter & VITRINE_FILTER_BY_SPAN) == 0;
     config.wakers = wakers();
-    config.selection = options_.selects ? 1 : 0;
     const auto row_ns =
         static_cast<std::uint64_t>(std::max<std::int64_t>(options_.row_time.count(), 1));
     config.row_bits = static_cast<__u32>(std::bit_width(row_ns) - 1);
+    return config;
   }
 
   Result<void> start_clocks() {
@@ -335,7 +337,7 @@ class LoadedProfiler final : public Profiler {
   }
 
   void load_waiting() {
-    if (auto opened = WaitingThreads::open(program_->obj))
+    if (auto opened = WaitingThreads::open(program_->obj, settings()))
       waiting_ = std::move(*opened);
     else
       blind_to_waiting_ = std::move(opened.error());
@@ -357,7 +359,7 @@ class LoadedProfiler final : public Profiler {
     if (!waiting_) return {};
     // A thread that is off a CPU from here on is pending, or has been off since before.
     let_programs_end();
-    return waiting_->sample(program_->bss->config, program_->bss->profile_config, began_ns);
+    return waiting_->sample(program_->bss->config, program_->bss->profile_state, began_ns);
   }
 
   void detach() {
@@ -425,7 +427,7 @@ class LoadedProfiler final : public Profiler {
 
   bool hand_over(const vitrine_pending& entry, const Sink& sink) {
     const std::uint64_t off_ns = stopped_ns_ > entry.since_ns ? stopped_ns_ - entry.since_ns : 0;
-    if (off_ns < program_->bss->profile_config.min_block_ns) {
+    if (off_ns < program_->rodata->profile_config.min_block_ns) {
       ++unfinished_.short_blocks;
       return false;
     }

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -35,12 +36,20 @@ std::uint64_t since_boot_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+/// As programs go through them: a label array may be the block of vitrine's writer that a record is in.
+vitrine_target with_arrays_first(vitrine_target target) {
+  std::stable_partition(
+      target.definitions, target.definitions + target.definition_count,
+      [](const vitrine_definition& definition) { return definition.shape == VITRINE_LABEL_ARRAY; });
+  return target;
+}
+
 }  // namespace
 
 Result<void> TargetMaps::want(pid_t kernel_tgid, const vitrine_target& target,
                               bool only_new) const {
   const KernelLog log;
-  vitrine_target given = target;
+  vitrine_target given = with_arrays_first(target);
   given.given_ns = since_boot_ns();
   if (bpf_map_update_elem(targets, &kernel_tgid, &given, only_new ? BPF_NOEXIST : BPF_ANY) == 0 ||
       errno == EEXIST)
@@ -55,7 +64,8 @@ void TargetMaps::forget(pid_t kernel_tgid) const {
 }
 
 void TargetMaps::assume(const vitrine_executable& file, const vitrine_target& target) const {
-  bpf_map_update_elem(assumed, &file, &target, BPF_ANY);
+  const vitrine_target given = with_arrays_first(target);
+  bpf_map_update_elem(assumed, &file, &given, BPF_ANY);
 }
 
 void let_programs_end() {

@@ -138,22 +138,22 @@ class LoadedWaitingThreads final : public WaitingThreads {
  public:
   ~LoadedWaitingThreads() override { vitrine_waiting::destroy(program_); }
 
-  Result<void> load(bpf_object* profiler) {
+  Result<void> load(bpf_object* profiler, const vitrine_profile_config& profile_config) {
     const KernelLog log;
     program_ = vitrine_waiting::open();
     int error = program_ != nullptr ? share_maps(profiler) : errno;
+    if (error == 0) program_->rodata->profile_config = profile_config;
     if (error == 0) error = vitrine_waiting::load(program_);
     if (error != 0) return tl::unexpected(log.error("load the reader of waiting threads", error));
     return {};
   }
 
   Result<void> sample(const vitrine_event_config& config,
-                      const vitrine_profile_config& profile_config,
-                      std::uint64_t began_ns) override {
+                      const vitrine_profile_state& profile_state, std::uint64_t began_ns) override {
     const KernelLog log;
     TRY(require_variables(program_->bss, "the thread iterator"));
     program_->bss->config = config;
-    program_->bss->profile_config = profile_config;
+    program_->bss->profile_state = profile_state;
     program_->bss->began_ns = began_ns;
     if (const int error = run_silently(program_->progs.waiting))
       return tl::unexpected(log.error("read the threads that wait", error));
@@ -178,9 +178,10 @@ class LoadedWaitingThreads final : public WaitingThreads {
 
 }  // namespace
 
-Result<std::unique_ptr<WaitingThreads>> WaitingThreads::open(bpf_object* profiler) {
+Result<std::unique_ptr<WaitingThreads>> WaitingThreads::open(
+    bpf_object* profiler, const vitrine_profile_config& profile_config) {
   auto threads = std::make_unique<LoadedWaitingThreads>();
-  auto loaded = threads->load(profiler);
+  auto loaded = threads->load(profiler, profile_config);
   if (loaded) return threads;
   // Asked afterwards, as this takes the kernel's type information, which takes longer than all the rest.
   if (kernel_has_function("bpf_task_from_pid")) return tl::unexpected(loaded.error());

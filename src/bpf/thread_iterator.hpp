@@ -57,14 +57,15 @@ class WaitingThreads {
   /// Loads the program. `profiler` is loaded, and outlives this; its maps are shared. Errors: as
   /// Tracer::open; unsupported also where the kernel (6.1, for example) has no way to read
   /// the memory of another process.
-  static Result<std::unique_ptr<WaitingThreads>> open(bpf_object* profiler);
+  static Result<std::unique_ptr<WaitingThreads>> open(bpf_object* profiler,
+                                                      const vitrine_profile_config& profile_config);
 
   virtual ~WaitingThreads() = default;
 
   /// Looks at every thread there is, once. Those that wait are pending since `began_ns`
   /// (CLOCK_MONOTONIC). The profiler must see switches already.
   virtual Result<void> sample(const vitrine_event_config& config,
-                              const vitrine_profile_config& profile_config,
+                              const vitrine_profile_state& profile_state,
                               std::uint64_t began_ns) = 0;
 };
 

@@ -31,14 +31,12 @@ static __always_inline __u64 own_set_id(struct last_set* last, __u64 execution, 
   if (last->id && last->set == set && last->serial == serial && last->execution == execution)
     return last->id;
   struct vitrine_hash_state state;
-  vitrine_hash_begin(&state, &config.hash_key);
-  vitrine_hash_word(&state, set);
-  vitrine_hash_word(&state, serial);
-  vitrine_hash_word(&state, execution);
-  last->id = vitrine_hash_end(&state, 0, 24) | 1;
   last->set = set;
   last->serial = serial;
   last->execution = execution;
+  vitrine_hash_begin(&state, &config.hash_key);
+  hash_words(&state, (const struct few_words*)last, 3);  // these
+  last->id = end_hash(&state, 24) | 1;
   last->sent_epoch = 0;
   return last->id;
 }
@@ -87,15 +85,17 @@ static __always_inline void append_own_set(struct label_room* room, __u64 set, _
   out->used = at + sizeof *chunk + ((bytes + 7) & ~7ULL);
 }
 
-/// The set's content behind its head: what is read anew each time, and from room->kept_at on what is kept.
-/// Returns the id of what is kept.
-static __always_inline __u64 append_content(struct label_room* room, __u64 execution, __u32 shape,
-                                            const struct vitrine_target* target) {
+/// The set's content behind its head: what is read anew each time, and from room->kept_at on what is kept. Its id
+/// goes to room->id if that is known by now. Returns whether something may be kept: name_content().
+VERIFIED_ALONE int append_content(struct label_room* room, __u32 shape, __u64 address_mask) {
+  if (!room) return 0;
   struct label_buffer* out = &room->out;
   const struct slot_place* place = &room->place;
-  __u64 id = 0;
   room->trouble = out->cut + out->faults;
-  if (shape == VITRINE_SIZED_RECORD && is_in(&room->own, place->record)) return room->own.id;
+  if (shape == VITRINE_SIZED_RECORD && is_in(&room->own, place->record)) {
+    room->id = room->own.id;
+    return 0;
+  }
   if (shape == VITRINE_SIZED_RECORD) {
     const __u64 at = place->record ? append_chunk(out, place->record, RECORD_HEADER) : 0;
     if (!at) return 0;
@@ -110,30 +110,37 @@ static __always_inline __u64 append_content(struct label_room* room, __u64 execu
     if (!place->record) return 0;
     const __u64 own = read_own_set(room, place->record);
     const int whole = own && head->total_bytes <= LABEL_CHUNK_BYTES;
-    if (own) id = own_set_id(&room->last, execution, place->record, head->serial);
+    if (own) room->id = own_set_id(&room->last, room->execution, place->record, head->serial);
     if (whole) {
       room->own.begin = place->record;
       room->own.end = place->record + head->total_bytes;
-      room->own.id = id;
+      room->own.id = room->id;
     }
-    if (own && !room->whole && last_was_sent(&room->last)) return id;
+    if (own && !room->whole && last_was_sent(&room->last)) return 0;
     if (whole)
       append_own_set(room, place->record, own);
     else
-      copy_foreign_array(out, place->record, target->address_mask);
+      copy_foreign_array(out, place->record, address_mask);
   } else {
-    copy_set(out, shape, place, target->address_mask);
+    copy_set(out, shape, place, address_mask);
   }
+  return 1;
+}
+
+/// After append_content().
+VERIFIED_ALONE int name_content(struct label_room* room) {
+  if (!room) return 0;
+  struct label_buffer* out = &room->out;
   const __u64 length = out->used - room->kept_at;
   // What is not whole now may be the next time.
   if (length == 0 || out->cut + out->faults != room->trouble) {
-    if (id) room->own.id = 0;
-    return 0;
+    if (room->id) room->own.id = 0;
+    room->id = 0;
+  } else if (!room->id) {
+    room->id = hash_chunks(out, room->kept_at, length, room->execution);
+    if (!room->whole && was_sent(room->id)) out->used = room->kept_at;
   }
-  if (id) return id;
-  id = hash_chunks(out, room->kept_at, length, execution);
-  if (!room->whole && was_sent(id)) out->used = room->kept_at;
-  return id;
+  return 0;
 }
 
 #ifdef NOTES_LABELS
@@ -164,6 +171,15 @@ static __always_inline void note_label_words(struct label_room* room,
 #define note_label_words(room, definition)
 #endif
 
+/// Into room->place.
+VERIFIED_ALONE int find_slot_of(struct label_room* room, const struct vitrine_target* target,
+                                __u32 index) {
+  if (!room || !target) return 0;
+  find_slot(&room->place, &target->definitions[bounded(index, VITRINE_DEFINITIONS)], target,
+            room->thread_pointer, &room->before);
+  return 0;
+}
+
 /// Returns 0 when there is no room.
 VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_target* target,
                               __u32 index) {
@@ -174,12 +190,14 @@ VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_targ
   room->set_at = out->used;
   if (!append(out, sizeof(struct vitrine_fire_set))) return 0;
   struct slot_place* place = &room->place;
-  find_slot(place, definition, target, room->thread_pointer, &room->before);
+  find_slot_of(room, target, index);
   if (place->state == VITRINE_SLOT_UNREADABLE) out->faults++;
   room->fresh_at = room->kept_at = out->used;
-  __u64 id = 0;
-  if (place->state == VITRINE_SLOT_READ)
-    id = append_content(room, room->execution, definition->shape, target);
+  room->id = 0;
+  if (place->state == VITRINE_SLOT_READ &&
+      append_content(room, definition->shape, target->address_mask))
+    name_content(room);
+  const __u64 id = room->id;
   note_label_words(room, definition);
   if (id && out->used != room->kept_at) {
     room->new_set[bounded(room->new_sets, VITRINE_DEFINITIONS)] = id;
@@ -196,25 +214,16 @@ VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_targ
   return 1;
 }
 
-/// A pass through a process's definitions: label arrays first, as one of them may be a block of
-/// vitrine's writer; then the rest.
-struct definition_pass {
+struct definition_walk {
   struct label_room* room;
   const struct vitrine_target* target;
-  __u32 arrays;
   __u32 done;
 };
 
-static __always_inline int is_of_pass(const struct definition_pass* pass, __u32 index) {
-  const __u32 shape = pass->target->definitions[bounded(index, VITRINE_DEFINITIONS)].shape;
-  return (shape == VITRINE_LABEL_ARRAY) == pass->arrays;
-}
-
-static long append_set_of_pass(__u32 index, void* context) {
-  struct definition_pass* pass = context;
-  if (!is_of_pass(pass, index)) return 0;
-  if (!append_set(pass->room, pass->target, index)) return 1;
-  pass->done++;
+static long append_next_set(__u32 index, void* context) {
+  struct definition_walk* walk = context;
+  if (!append_set(walk->room, walk->target, index)) return 1;
+  walk->done++;
   return 0;
 }
 
@@ -224,11 +233,9 @@ static __always_inline __u32 append_sets(struct label_room* room,
   room->execution = execution;
   room->own.id = 0;
   room->before.address = 0;
-  struct definition_pass pass = {.room = room, .target = target, .arrays = 1};
-  bpf_loop(target->definition_count, append_set_of_pass, &pass, 0);
-  pass.arrays = 0;
-  bpf_loop(target->definition_count, append_set_of_pass, &pass, 0);
-  return pass.done;
+  struct definition_walk walk = {.room = room, .target = target};
+  bpf_loop(target->definition_count, append_next_set, &walk, 0);
+  return walk.done;
 }
 
 static long note_sent(__u32 index, void* context) {

@@ -49,6 +49,7 @@ struct label_room {
   struct slot_place place;
   struct serial_head head;
   __u64 set_at, fresh_at, kept_at; /* where the pieces of its set begin */
+  __u64 id;                        /* of what is kept of it */
   __u64 trouble;                   /* out.cut + out.faults before */
 #ifdef NOTES_LABELS
   struct label_words words; /* of the event */
@@ -163,28 +164,48 @@ static __always_inline int is_of(const struct vitrine_target* target, __u64 imag
   return target->image == 0 || target->image == image;
 }
 
+/// What a function that is verified alone can be given of a task. The verifier takes a pointer that has been copied for a number.
+static __noinline __u64 address_of(const struct task_struct* task) {
+  __u64 address = 0;
+  bpf_probe_read_kernel(&address, sizeof address, &task);
+  return address;
+}
+
+/// The way from a task up to its ancestors.
+struct descent {
+  __u64 task;    /* its address */
+  __u64 differs; /* an ancestor that was passed executes something else */
+};
+
+/// Goes on to the parent. Returns whether something is known of it, or there is none.
+VERIFIED_ALONE int inherit_from_parent(struct process* process, struct descent* descent) {
+  if (!process || !descent) return 1;
+  const struct task_struct* task = (const struct task_struct*)descent->task;
+  const __u64 born = BPF_CORE_READ(task, group_leader, start_boottime);
+  task = BPF_CORE_READ(task, real_parent);
+  if (!task) return 1;
+  const __u32 tgid = BPF_CORE_READ(task, tgid);
+  const struct vitrine_target* target =
+      given_target(tgid, BPF_CORE_READ(task, group_leader, start_boottime));
+  descent->task = (__u64)task;
+  descent->differs |= image_of(task) ^ process->image;
+  if (!target) return 0;
+  process->selected = !target->is_bystander;
+  if (!descent->differs && is_of(target, process->image)) {
+    process->given_tgid = tgid;
+    // Libraries that its parent has loaded since are not the child's.
+    process->flags = target->given_ns <= born ? VITRINE_FIRE_INHERITED : VITRINE_FIRE_ASSUMED;
+  }
+  return 1;
+}
+
 /// Of a process that was forked from a known one, what was known then is that one's: its variables
 /// are where its parent's were.
-static __always_inline void inherit(struct process* process, const struct task_struct* task) {
-  // Without a branch: the verifier goes through all that follows for each side of one.
-  __u64 differs = 0;
-  for (int i = 0; i < ANCESTORS; ++i) {
-    const __u64 born = BPF_CORE_READ(task, group_leader, start_boottime);
-    task = BPF_CORE_READ(task, real_parent);
-    if (!task) return;
-    const __u32 tgid = BPF_CORE_READ(task, tgid);
-    const struct vitrine_target* target =
-        given_target(tgid, BPF_CORE_READ(task, group_leader, start_boottime));
-    differs |= image_of(task) ^ process->image;
-    if (!target) continue;
-    process->selected = !target->is_bystander;
-    if (!differs && is_of(target, process->image)) {
-      process->given_tgid = tgid;
-      // Libraries that its parent has loaded since are not the child's.
-      process->flags = target->given_ns <= born ? VITRINE_FIRE_INHERITED : VITRINE_FIRE_ASSUMED;
-    }
-    return;
-  }
+static __always_inline void inherit(struct process* process, __u64 task) {
+  struct descent descent = {.task = task};
+#pragma clang loop unroll(disable)
+  for (int i = 0; i < ANCESTORS; ++i)
+    if (inherit_from_parent(process, &descent)) break;
 }
 
 static __always_inline struct vitrine_executable executable_of(const struct task_struct* task) {
@@ -225,6 +246,14 @@ static __always_inline void have_target(struct process* process,
   process->given_ns = target->given_ns;
 }
 
+/// After find_target(), of a process that nothing was given of: `task` is its task's address.
+VERIFIED_ALONE int find_like(struct process* process, __u64 task, __u32 inherits) {
+  if (!process) return 0;
+  if (inherits) inherit(process, task);
+  if (!process->given_tgid) assume(process, (const struct task_struct*)task);
+  return 0;
+}
+
 /// Of a process that is identified: what is known of it.
 static __always_inline void find_target(struct process* process, const struct task_struct* task) {
   const struct vitrine_target* target = given_target(process->tgid, process->born);
@@ -234,8 +263,7 @@ static __always_inline void find_target(struct process* process, const struct ta
   }
   if (target) process->selected = !target->is_bystander;
   process->flags = VITRINE_FIRE_UNKNOWN;
-  if (!target) inherit(process, task);
-  if (!process->given_tgid) assume(process, task);
+  find_like(process, address_of(task), !target);
 }
 
 /// Whether find_target() has found something. target_of() may find it gone.

@@ -4,6 +4,47 @@
 
 #include "bpf/kernel/event_state.bpf.h"
 
+// A round of the hash is 30 instructions, and a program is verified, patched and compiled by its length: it is there once.
+
+#define FEW_WORDS 4 /* of most keys and values; the ids of a trace have no more */
+
+struct few_words {
+  __u64 word[FEW_WORDS];
+};
+
+static __always_inline void hash_some(struct vitrine_hash_state* state,
+                                      const struct few_words* words, __u64 count) {
+  struct vitrine_hash_state hash = *state;
+#pragma clang loop unroll(disable)
+  for (__u32 i = 0; i < FEW_WORDS; ++i) {
+    if (i >= count) break;
+    vitrine_hash_word(&hash, words->word[i]);
+  }
+  *state = hash;
+}
+
+/// At most FEW_WORDS of these.
+VERIFIED_ALONE int hash_words(struct vitrine_hash_state* state, const struct few_words* words,
+                              __u64 count) {
+  if (state && words) hash_some(state, words, count);
+  return 0;
+}
+
+VERIFIED_ALONE int hash_word(struct vitrine_hash_state* state, __u64 word) {
+  if (state) vitrine_hash_word(state, word);
+  return 0;
+}
+
+/// vitrine_hash_end() without a rest.
+VERIFIED_ALONE __u64 end_hash(struct vitrine_hash_state* state, __u64 length) {
+  return state ? vitrine_hash_end(state, 0, length) : 0;
+}
+
+/// vitrine_hash_more()
+VERIFIED_ALONE __u64 more_of_hash(struct vitrine_hash_state* state) {
+  return state ? vitrine_hash_more(state) : 0;
+}
+
 struct hash_walk {
   struct vitrine_hash_state state;
   struct label_buffer* out;
@@ -12,11 +53,8 @@ struct hash_walk {
 
 static long hash_four_words(__u32 index, void* context) {
   struct hash_walk* walk = context;
-  const __u64* words = piece_at(walk->out, walk->at + index * 32);
-  vitrine_hash_word(&walk->state, words[0]);
-  vitrine_hash_word(&walk->state, words[1]);
-  vitrine_hash_word(&walk->state, words[2]);
-  vitrine_hash_word(&walk->state, words[3]);
+  hash_words(&walk->state, piece_at(walk->out, walk->at + index * sizeof(struct few_words)),
+             FEW_WORDS);
   return 0;
 }
 
@@ -26,14 +64,10 @@ static __always_inline __u64 hash_chunks(struct label_buffer* out, __u64 at, __u
                                          __u64 salt) {
   struct hash_walk walk = {.out = out, .at = at};
   vitrine_hash_begin(&walk.state, &config.hash_key);
-  vitrine_hash_word(&walk.state, salt);
-  bpf_loop(length / 32, hash_four_words, &walk, 0);
-  const __u64* rest = piece_at(out, at + (length & ~31ULL));
-  const __u64 words = length / 8 & 3;
-  if (words > 0) vitrine_hash_word(&walk.state, rest[0]);
-  if (words > 1) vitrine_hash_word(&walk.state, rest[1]);
-  if (words > 2) vitrine_hash_word(&walk.state, rest[2]);
-  return vitrine_hash_end(&walk.state, 0, length) | 1;
+  hash_word(&walk.state, salt);
+  bpf_loop(length / sizeof(struct few_words), hash_four_words, &walk, 0);
+  hash_words(&walk.state, piece_at(out, at + (length & ~31ULL)), length / 8 & 3);
+  return end_hash(&walk.state, length) | 1;
 }
 
 /// Text, and a word more: a length of a multiple of 8 has no rest there.

@@ -32,23 +32,28 @@ enum vitrine_filter {
   VITRINE_FILTER_BY_SPAN = 8, /* trace and span */
 };
 
+/* Known before the programs are loaded, and the same from then on. */
 struct vitrine_profile_config {
   __u64 min_block_ns;
-  __u64 end_ns;      /* no time from then on is sampled (CLOCK_MONOTONIC); 0: there is no end */
   __u32 stack_bytes; /* most of one copy, at most VITRINE_STACK_COPY */
   __u32 kernel_stacks;
   __u32 every_process;
-  __u32 follow;     /* processes that are known by their ancestors only, too */
-  __u32 preempted;  /* off-CPU: threads that could have run, too */
-  __u32 wakers;     /* off-CPU: what wakes threads is sampled, too */
-  __u32 go_files;   /* something is known of Go programs: struct vitrine_go_file */
-  __u32 unwinds;    /* enum vitrine_unwinds */
-  __u32 rows;       /* of one generation, a power of two; 0: samples are not added up */
-  __u32 row_bits;   /* of the length of a cell's time, in ns */
+  __u32 follow;    /* processes that are known by their ancestors only, too */
+  __u32 preempted; /* off-CPU: threads that could have run, too */
+  __u32 wakers;    /* off-CPU: what wakes threads is sampled, too */
+  __u32 unwinds;   /* enum vitrine_unwinds */
+  __u32 rows;      /* of one generation, a power of two; 0: samples are not added up */
+  __u32 row_bits;  /* of the length of a cell's time, in ns */
+  __u32 filter;    /* enum vitrine_filter; 0: there is none */
+  __u32 spans;     /* samples that have a model are sent as vitrine_span_sample */
+};
+
+/* Changed while the programs run. */
+struct vitrine_profile_state {
+  __u64 end_ns;     /* no time from then on is sampled (CLOCK_MONOTONIC); 0: there is no end */
   __u32 generation; /* of rows: those of one are the first half, those of the next the second */
-  __u32 filter;     /* enum vitrine_filter; 0: there is none */
-  __u32 spans;      /* samples that have a model are sent as vitrine_span_sample */
   __u32 selection;  /* raised to ask for the samples of every process again; 0: none is refused */
+  __u32 go_files;   /* something is known of Go programs: struct vitrine_go_file */
 };
 
 /* A process that the reader has refused, while it executes what it executed then: by its number. Its samples
@@ -57,7 +62,7 @@ struct vitrine_refused_process {
   __u64 start_ns;  /* vitrine_event_header.process_start_ns */
   __u64 image;     /* of the same */
   __u32 exec_id;   /* vitrine_stack_sample.exec_id */
-  __u32 selection; /* vitrine_profile_config.selection then */
+  __u32 selection; /* vitrine_profile_state.selection then */
 };
 
 /* Whether it is the process that `now` describes. */

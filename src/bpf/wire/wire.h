@@ -58,7 +58,7 @@ struct vitrine_target {
   /* CLOCK_BOOTTIME: what was forked later had the same; a process born later with its number is
    * another. */
   __u64 given_ns;
-  struct vitrine_definition definitions[VITRINE_DEFINITIONS];
+  struct vitrine_definition definitions[VITRINE_DEFINITIONS]; /* label arrays first */
 };
 
 /* What a process executes, as opposed to what it did before, by numbers that user space has from

@@ -183,14 +183,14 @@ static __always_inline long kernel_stack_of(struct scratch* s, void* into, __u64
     return KERNEL_STACK(taking, into, KERNEL_STACK_BYTES);
   place_kernel_stack(s, taking, at);
   const __u32 known = find_known_stack(s);
-  count(VITRINE_PROFILE_KNOWN_KERNEL, known != 0);
+  tally(VITRINE_PROFILE_KNOWN_KERNEL, known != 0);
   if (known && profile_config.unwinds != VITRINE_UNWINDS_AND_COPIES) return known;
   const long got = KERNEL_STACK(taking, into, KERNEL_STACK_BYTES);
   if (got <= 0) return got;
   kernel->frames = got / 8;
   if (known) {
     if (got == known) bpf_loop(got / 8, compare_frame, &s, 0);
-    count(VITRINE_PROFILE_WRONG_KERNEL, got != known || !kernel->frames);
+    tally(VITRINE_PROFILE_WRONG_KERNEL, got != known || !kernel->frames);
   } else if (kernel->key) {
     learn_kernel_stack(s);
   }

@@ -73,8 +73,8 @@ VERIFIED_ALONE int take_known_labels(struct scratch* s, __u32 tid) {
   sets[0] = known->set[0];
   sets[1] = known->set[1];
   head->event.sets = known->sets;
-  s->row.hash = known->hash;
-  s->row.wholes = known->wholes;
+  s->row.hash[HASH_OF_ROW] = known->hash;
+  s->row.ids = known->ids;
   s->row.span_at = known->span_at;
   s->row.span.trace_id[0] = known->trace_id[0];
   s->row.span.trace_id[1] = known->trace_id[1];
@@ -106,8 +106,8 @@ VERIFIED_ALONE int keep_labels(struct scratch* s, __u32 tid) {
   known->sent_epoch = s->room.new_sets ? 0 : head->event.epoch;
   known->facts = s->facts;
   known->labels = s->room.words;
-  known->hash = s->row.hash;
-  known->wholes = s->row.wholes;
+  known->hash = s->row.hash[HASH_OF_ROW];
+  known->ids = s->row.ids;
   known->span_at = s->row.span_at;
   known->trace_id[0] = s->row.span.trace_id[0];
   known->trace_id[1] = s->row.span.trace_id[1];
@@ -132,9 +132,10 @@ VERIFIED_ALONE int is_other_thread(struct scratch* s, __u32 tid) {
   if (span_at != NO_SPAN && known->span_at != NO_SPAN &&
       (span_at != known->span_at || (span_at && differs)))
     return 1;
-  if (s->row.wholes != known->wholes) return 0;
-  return ((s->row.hash.v0 ^ known->hash.v0) | (s->row.hash.v1 ^ known->hash.v1) |
-          (s->row.hash.v2 ^ known->hash.v2) | (s->row.hash.v3 ^ known->hash.v3)) != 0;
+  if (s->row.ids != known->ids) return 0;
+  const struct vitrine_hash_state *hash = &s->row.hash[HASH_OF_ROW], *its = &known->hash;
+  return ((hash->v0 ^ its->v0) | (hash->v1 ^ its->v1) | (hash->v2 ^ its->v2) |
+          (hash->v3 ^ its->v3)) != 0;
 }
 
 /// Of a sample of `bytes` bytes that lacks its sets, and has no copy of a stack: puts them in, if they are still the same,
@@ -151,9 +152,6 @@ VERIFIED_ALONE __u64 put_sets_in(struct scratch* s, const struct process* proces
   const struct known_thread* known = place_of_thread(s, bpf_get_current_pid_tgid());
   s->row.lacks_sets = 0;
   s->row.has_other_sets = out->cut || out->faults || !has_sets(head, known);
-  if (out->cut) head->event.flags |= VITRINE_FIRE_CUT;
-  count(VITRINE_PROFILE_CUT, out->cut);
-  count(VITRINE_PROFILE_FAULTS, out->faults);
   s->row.set_at = out->used;
   // The buffer may be full to its last byte.
   bpf_probe_read_kernel(out->bytes + bounded(out->used, 2 * LABEL_BUFFER_BYTES), length, kept);

@@ -31,8 +31,8 @@ static long compare_user_slot(__u32 index, void* context) {
   struct slot_walk* walk = context;
   const struct known_slot* slot = &walk->known->user[bounded(index, KNOWN_USER_SLOTS)];
   __u64 word = walk->s->kernel.entry[ENTRY_FRAME_POINTER];
-  walk->differs = slot->address != FRAME_POINTER_REGISTER &&
-                  !read_stack(&walk->s->unwinding, slot->address, &word);
+  walk->differs =
+      slot->address != FRAME_POINTER_REGISTER && !read_stack(walk->s, slot->address, &word);
   walk->differs |= word != slot->word;
   return walk->differs;
 }
@@ -96,7 +96,7 @@ static __always_inline void learn_wait_of(struct scratch* s, const struct vitrin
                       profile_config.unwinds == VITRINE_UNWINDS_AND_COPIES;
   const int is_repeated = is_row_of(entry, &s->row);
   const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
-  count(VITRINE_PROFILE_NOT_LIKE, s->wait.is_like && s->row.key.words[0] && !is_repeated);
+  tally(VITRINE_PROFILE_NOT_LIKE, s->wait.is_like && s->row.key.words[0] && !is_repeated);
   s->wait.is_learnt =
       is_repeated && is_kept && !profile_config.filter && learn_wait(s, head->event.kernel_tgid);
 }
@@ -143,7 +143,7 @@ static __noinline int find_known_wait(struct scratch* s, __u32 tid, __u32 tgid, 
   s->wait.is_like = 0;
   struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
   if (!entry || !entry->has_memo || !is_like_wait(s, entry->memo - 1, tgid)) return 0;
-  count(VITRINE_PROFILE_LIKE_BEFORE, 1);
+  tally(VITRINE_PROFILE_LIKE_BEFORE, 1);
   s->wait.is_like = profile_config.unwinds == VITRINE_UNWINDS_AND_COPIES;
   return s->wait.is_like ? 0 : keep_again(entry, now);
 }

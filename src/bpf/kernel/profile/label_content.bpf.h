@@ -19,40 +19,19 @@ struct {
 /// Of the sample at s->row.at, into hash_of(&s->row).
 static long hash_four_of_sample(__u32 index, void* context) {
   struct scratch* s = *(struct scratch**)context;
-  const __u64* words = sample_at(&s->room.out, s->row.at + index * 32);
+  const struct few_words* words = sample_at(&s->room.out, s->row.at + index * sizeof *words);
   if (!words) return 1;
-  struct vitrine_hash_state* hash = hash_of(&s->row);
-  vitrine_hash_word(hash, words[0]);
-  vitrine_hash_word(hash, words[1]);
-  vitrine_hash_word(hash, words[2]);
-  vitrine_hash_word(hash, words[3]);
-  return 0;
-}
-
-static long hash_word_of_sample(__u32 index, void* context) {
-  struct scratch* s = *(struct scratch**)context;
-  const __u64* word = sample_at(&s->room.out, s->row.at + index * 8);
-  if (!word) return 1;
-  vitrine_hash_word(hash_of(&s->row), *word);
+  hash_some(hash_of(&s->row), words, FEW_WORDS);  // a call would be one too many above each other
   return 0;
 }
 
 VERIFIED_ALONE int hash_of_sample(struct scratch* s, __u64 at, __u64 words) {
   if (!s) return 0;
   s->row.at = at;
-  bpf_loop(words / 4, hash_four_of_sample, &s, 0);
-  s->row.at = at + (words & ~3ULL) * 8;
-  bpf_loop(words & 3, hash_word_of_sample, &s, 0);
+  bpf_loop(words / FEW_WORDS, hash_four_of_sample, &s, 0);
+  const struct few_words* rest = sample_at(&s->room.out, at + (words & ~3ULL) * 8);
+  if (rest) hash_words(hash_of(&s->row), rest, words & 3);
   return 1;
-}
-
-#define FEW_WORDS 4 /* of most keys and values; the ids of a trace have no more */
-
-/// A function: words are many, and what hashing has on its stack is not to be there while others are read.
-VERIFIED_ALONE int hash_one(struct scratch* s, __u64 word) {
-  if (!s) return 0;
-  vitrine_hash_word(hash_of(&s->row), word);
-  return 0;
 }
 
 /// Where in the sample so many bytes of the block are; 0: it does not have them.
@@ -73,18 +52,15 @@ static __always_inline const __u64* words_of_block(struct scratch* s, __u64 addr
 VERIFIED_ALONE int hash_of_block(struct scratch* s, __u64 address, __u64 length) {
   if (!s) return 0;
   const __u64 at = place_in_block(s, address, length), words = length / 8;
-  const __u64 *text = sample_at(&s->room.out, at),
-              *last = sample_at(&s->room.out, at + (length & ~7ULL));
+  const struct few_words* text = sample_at(&s->room.out, at);
+  const __u64* last = sample_at(&s->room.out, at + (length & ~7ULL));
   s->row.content_unclear |= !at;
   if (!at || !text || !last) return 0;
-  if (words > FEW_WORDS) hash_of_sample(s, at, words);
-  struct vitrine_hash_state hash = *hash_of(&s->row);
-  for (__u32 i = 0; i < FEW_WORDS; ++i) {
-    if (i >= words || words > FEW_WORDS) break;
-    vitrine_hash_word(&hash, text[i]);
-  }
-  if (length & 7) vitrine_hash_word(&hash, *last & ((1ULL << (length & 7) * 8) - 1));
-  *hash_of(&s->row) = hash;
+  if (words > FEW_WORDS)
+    hash_of_sample(s, at, words);
+  else
+    hash_words(hash_of(&s->row), text, words);
+  if (length & 7) hash_word(hash_of(&s->row), *last & ((1ULL << (length & 7) * 8) - 1));
   return 0;
 }
 
@@ -103,7 +79,8 @@ static __always_inline __u64 hex_digits(__u64 text) {
 
 /// vitrine's writer has the ids of trace and span as labels, too. What user space does not take for ids
 /// (EventLabels::merge) is a label as any other.
-static __always_inline int is_id_entry(struct scratch* s, const struct label_entry* entry) {
+VERIFIED_ALONE int is_id_entry(struct scratch* s, const struct label_entry* entry) {
+  if (!s || !entry) return 0;
   const __u64 length = entry->key_length, digits = entry->value_length;
   const int is_trace = length == 8 && digits == 32, is_span = length == 7 && digits == 16;
   if (!is_trace && !is_span) return 0;
@@ -123,9 +100,11 @@ static long hash_entry(__u32 index, void* context) {
   if (!entry) return 1;
   const int is_set = entry->key && entry->value;
   const __u64 key_length = entry->key_length, value_length = entry->value_length;
-  s->row.hashes_ids = is_set && is_id_entry(s, entry);
+  const int is_id = is_set && is_id_entry(s, entry);
+  s->row.hashed = is_id ? HASH_OF_IDS : HASH_OF_CONTENT;
+  s->row.has_ids |= is_id;
   if ((key_length | value_length) >> 31) s->row.content_unclear = 1;  // no block is so long
-  hash_one(s, is_set ? 1 | key_length << 1 | value_length << 32 : 0);
+  hash_word(hash_of(&s->row), is_set ? 1 | key_length << 1 | value_length << 32 : 0);
   if (!is_set) return 0;
   hash_of_block(s, entry->key, key_length);
   hash_of_block(s, entry->value, value_length);
@@ -141,7 +120,7 @@ static __always_inline void hash_labels(struct scratch* s) {
   s->row.content_unclear = count > LABEL_ENTRIES || offset > s->row.block.bytes ||
                            count * sizeof(struct label_entry) > s->row.block.bytes - offset;
   if (s->row.content_unclear) return;
-  hash_one(s, count);
+  hash_word(hash_of(&s->row), count);
   s->row.entries = s->row.block.at + offset;
   bpf_loop(count, hash_entry, &s, 0);
 }
@@ -152,7 +131,7 @@ static __always_inline void hash_record(struct scratch* s, __u64 address) {
   s->row.content_unclear = !words;
   if (!words) return;
   const __u64 length = RECORD_HEADER - RECORD_IDS + words[RECORD_HEADER / 2 - 1];
-  hash_one(s, length);
+  hash_word(hash_of(&s->row), length);
   hash_of_block(s, address + RECORD_IDS, length);
 }
 
@@ -160,9 +139,8 @@ static __always_inline void hash_record(struct scratch* s, __u64 address) {
 static __always_inline void hash_ids(struct scratch* s, __u64 address) {
   const __u64* ids = words_of_block(s, address, RECORD_IDS);
   if (!ids) return;
-  vitrine_hash_word(&s->row.content[1], ids[0]);
-  vitrine_hash_word(&s->row.content[1], ids[1]);
-  vitrine_hash_word(&s->row.content[1], ids[2]);
+  s->row.has_ids = 1;
+  hash_words(&s->row.hash[HASH_OF_IDS], (const struct few_words*)ids, RECORD_IDS / 8);
 }
 
 /// Whether what is kept of a set is a block.
@@ -180,7 +158,7 @@ static __always_inline int is_block(const struct vitrine_fire_set* set) {
 
 /// A record may be in the block of a set before. Returns whether its ids are still to be hashed: add_ids().
 static __noinline int find_content(struct scratch* s) {
-  s->row.set.whole = s->row.set.without_span = 0;
+  s->row.set.ids = s->row.set.without_span = 0;
   const struct vitrine_fire_set* set = sample_at(&s->room.out, s->row.set_at);
   if (!set || !set->id) return 0;
   // Definitions are few: their bits are in no other id's way.
@@ -203,15 +181,17 @@ static __noinline int find_content(struct scratch* s) {
   const volatile struct known_content* known =
       is_new ? 0 : bpf_map_lookup_elem(&contents, &s->row.content_at);
   if (known) {
-    s->row.set.whole = known->whole;
+    s->row.set.ids = known->ids;
     s->row.set.without_span = known->without_span;
     if (known->check == check_of(s->row.set_key, &s->row.set)) return 0;
   }
-  s->row.set.whole = s->row.set.without_span = s->row.set_key;
+  s->row.set.ids = 0;
+  s->row.set.without_span = s->row.set_key;
   if (!s->row.has_block && !in_block) return 0;
-  vitrine_hash_begin(&s->row.content[0], &config.hash_key);
-  vitrine_hash_begin(&s->row.content[1], &config.hash_key);
-  s->row.hashes_ids = 0;
+  vitrine_hash_begin(&s->row.hash[HASH_OF_CONTENT], &config.hash_key);
+  vitrine_hash_begin(&s->row.hash[HASH_OF_IDS], &config.hash_key);
+  s->row.hashed = HASH_OF_CONTENT;
+  s->row.has_ids = 0;
   if (s->row.has_block)
     hash_labels(s);
   else
@@ -222,7 +202,7 @@ static __noinline int find_content(struct scratch* s) {
 /// After find_content(): the ids of trace and span into s->row.span, if this set alone has them.
 static __always_inline void note_span(struct scratch* s, const struct vitrine_fire_set* set) {
   if (!set->id && !set->slot) return;  // there is no set
-  const int is_known = s->row.set.whole != s->row.set.without_span;
+  const int is_known = s->row.set.ids != 0;
   if (is_known && s->row.has_block) return;
   const __u64* ids = is_known ? words_of_block(s, set->slot, RECORD_HEADER) : 0;
   // Two slots may have the same record. It counts if it is valid, and its ids are not all zero.
@@ -242,12 +222,11 @@ static __noinline int add_ids(struct scratch* s) {
   const struct vitrine_fire_set* set = sample_at(&s->room.out, s->row.set_at);
   if (!set) return 0;
   if (!s->row.has_block) hash_ids(s, set->slot);
-  s->row.set.without_span = vitrine_hash_end(&s->row.content[0], 0, 1) | 1;
-  vitrine_hash_word(&s->row.content[0], vitrine_hash_end(&s->row.content[1], 0, 1));
-  s->row.set.whole = vitrine_hash_end(&s->row.content[0], 0, 2) | 1;
+  s->row.set.without_span = end_hash(&s->row.hash[HASH_OF_CONTENT], 1) | 1;
+  s->row.set.ids = s->row.has_ids ? end_hash(&s->row.hash[HASH_OF_IDS], 2) | 1 : 1;
   volatile struct known_content* known = bpf_map_lookup_elem(&contents, &s->row.content_at);
   if (!known) return 0;
-  known->whole = s->row.set.whole;
+  known->ids = s->row.set.ids;
   known->without_span = s->row.set.without_span;
   known->check = check_of(s->row.set_key, &s->row.set);
   return 0;

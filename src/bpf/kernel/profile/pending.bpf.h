@@ -30,7 +30,7 @@ static __always_inline void fill_entry(struct scratch* s, struct vitrine_pending
   if (entry->blocks < wanted) {  // it is counted when it is known whether it was long enough
     free_all(entry);
     entry->bytes = 0;
-    count(VITRINE_PROFILE_WAITING_FULL, 1);
+    tally(VITRINE_PROFILE_WAITING_FULL, 1);
   }
 }
 
@@ -99,8 +99,8 @@ static __always_inline void cut_pending(struct vitrine_pending* entry, __u64 now
       sent = send_blocks(s, s->pending.bytes, off_ns, VITRINE_SAMPLE_UNFINISHED);
     else if (!sent)
       give_row_up(s);
-    count(VITRINE_PROFILE_SAMPLES, 1);
-    count(VITRINE_PROFILE_LOST, !sent);
+    tally(VITRINE_PROFILE_SAMPLES, 1);
+    tally(VITRINE_PROFILE_LOST, !sent);
   }
   release_scratch(s);
 }
@@ -122,9 +122,9 @@ static __noinline int keep_pending(struct scratch* s, __u32 tid, __u64 bytes, __
   fill_pending(s, bytes, now);
   if (bpf_map_update_elem(&pending, &tid, &s->pending, BPF_NOEXIST) == 0) return 0;
   free_all(&s->pending);
-  count(VITRINE_PROFILE_WAITING_FULL, 1);
-  count(VITRINE_PROFILE_SAMPLES, 1);
-  count(VITRINE_PROFILE_LOST, 1);
+  tally(VITRINE_PROFILE_WAITING_FULL, 1);
+  tally(VITRINE_PROFILE_SAMPLES, 1);
+  tally(VITRINE_PROFILE_LOST, 1);
   return 0;
 }
 
@@ -136,10 +136,10 @@ static __noinline int end_pending(__u32 tid, __u64 now) {
   if (!since) return 0;
   const __u64 off_ns = now > since ? now - since : 0;
   if (off_ns < profile_config.min_block_ns) {
-    count(VITRINE_PROFILE_SHORT_BLOCKS, 1);
+    tally(VITRINE_PROFILE_SHORT_BLOCKS, 1);
   } else {
-    count(VITRINE_PROFILE_SAMPLES, 1);
-    if (!send_pending(entry, waking_of(entry, tid), since, off_ns)) count(VITRINE_PROFILE_LOST, 1);
+    tally(VITRINE_PROFILE_SAMPLES, 1);
+    if (!send_pending(entry, waking_of(entry, tid), since, off_ns)) tally(VITRINE_PROFILE_LOST, 1);
   }
   if (entry->sleeps) drop_waking(tid);
   // All samples are copied, to compare: what they follow from is compared, too.

@@ -40,17 +40,17 @@ int tick(const __u64* ctx) {
   taking.task = bpf_get_current_task_btf();
   if (is_over(taking.now) || !is_current_wanted(&taking.process, taking.kind)) return 0;
   taking.in_kernel = is_user_mode(ctx) ^ 1;
-  count(VITRINE_PROFILE_SAMPLES, 1);
+  tally(VITRINE_PROFILE_SAMPLES, 1);
   struct scratch* s = claim_scratch();
   const __u64 bytes = s ? take_sample(s, &taking, 1) : 0;
   if (!bytes)
-    count(is_unwanted(s) ? VITRINE_PROFILE_UNWANTED : VITRINE_PROFILE_LOST, 1);
+    tally(is_unwanted(s) ? VITRINE_PROFILE_UNWANTED : VITRINE_PROFILE_LOST, 1);
   else if (is_added(s, taking.now, 0, 1))
     ;
   else if (send_span_or_sample(s, &taking.process, bytes, taking.now))
     note_all_sent(&s->room);
   else
-    count(VITRINE_PROFILE_LOST, 1);
+    tally(VITRINE_PROFILE_LOST, 1);
   if (s) release_scratch(s);
   return 0;
 }
@@ -73,8 +73,8 @@ static __always_inline void leave(const __u64* ctx, __u64 now, int could_run) {
   if (bytes) {
     keep_pending(s, tid, bytes, now);
   } else {
-    count(VITRINE_PROFILE_SAMPLES, 1);
-    count(is_unwanted(s) ? VITRINE_PROFILE_UNWANTED : VITRINE_PROFILE_LOST, 1);
+    tally(VITRINE_PROFILE_SAMPLES, 1);
+    tally(is_unwanted(s) ? VITRINE_PROFILE_UNWANTED : VITRINE_PROFILE_LOST, 1);
   }
   if (s) release_scratch(s);
 }
@@ -87,7 +87,7 @@ int switched(const __u64* ctx) {
   const struct task_struct* next = (const struct task_struct*)ctx[2];
   __u64 now = bpf_ktime_get_ns();
   if (is_over(now))
-    now = profile_config.end_ns;
+    now = profile_state.end_ns;
   else if (!could_run || profile_config.preempted)
     leave(ctx, now, could_run);
   const __u32 tid = next->pid;

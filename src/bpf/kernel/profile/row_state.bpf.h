@@ -15,23 +15,31 @@ struct block_copy {
 
 /// Hashes of what a label set has.
 struct set_content {
-  __u64 whole;
-  __u64 without_span; /* without the ids of trace and span */
+  __u64 ids; /* of trace and span; 0: only the set's id is known, which is the other one then */
+  __u64 without_span;
 };
 
 /// The same, where other CPUs may be writing: `check` fits to the set's key and to both hashes, or it is not whole.
 struct known_content {
   __u64 check;
-  __u64 whole;
+  __u64 ids;
   __u64 without_span;
 };
 
 static __always_inline __u64 check_of(__u64 set_key, const struct set_content* content) {
   const __u64 without_span = content->without_span;
-  return set_key ^ content->whole ^ (without_span << 1 | without_span >> 63);
+  return set_key ^ content->ids ^ (without_span << 1 | without_span >> 63);
 }
 
 #define NO_SPAN (~0ULL) /* something else may have ids, too */
+
+enum row_hash {
+  HASH_OF_ROW,
+  HASH_OF_SUBJECT, /* where there is a filter */
+  HASH_OF_CONTENT, /* of a label set, without the ids of trace and span */
+  HASH_OF_IDS,     /* of that set */
+  HASHES,          /* a power of two */
+};
 
 struct row_state {
   struct vitrine_row_key key; /* first 0: the sample is not added up */
@@ -50,25 +58,24 @@ struct row_state {
   __u32 model_number;
   __u32 generation; /* of rows, when it was looked for */
   __u32 unclear;    /* of the sample, while it is hashed */
-  struct vitrine_hash_state hash;
-  struct vitrine_hash_state subject_hash; /* where there is a filter */
-  struct vitrine_span_sample span;        /* the ids of trace and span, and room to send them */
-  __u64 span_at;                          /* the record that has them; 0: none; NO_SPAN */
-  __u64 wholes;                           /* of all sets, with their ids */
-  struct set_content set;                 /* the label set that is looked at */
-  __u64 set_key;                          /* its id and definition */
-  __u32 content_at;                       /* its place in `contents` */
-  __u32 has_block;                        /* it is one */
-  __u64 set_at;                           /* the next label set in the sample */
-  __u64 at;                               /* the words in the sample that are hashed */
+  struct vitrine_hash_state hash[HASHES];
+  struct few_words words;          /* that are hashed together */
+  __u32 hashed;                    /* what is hashed now goes to this one */
+  __u32 has_ids;                   /* something is in HASH_OF_IDS */
+  struct vitrine_span_sample span; /* the ids of trace and span, and room to send them */
+  __u64 span_at;                   /* the record that has them; 0: none; NO_SPAN */
+  __u64 ids;                       /* of all sets */
+  struct set_content set;          /* the label set that is looked at */
+  __u64 set_key;                   /* its id and definition */
+  __u32 content_at;                /* its place in `contents` */
+  __u32 has_block;                 /* it is one */
+  __u64 set_at;                    /* the next label set in the sample */
+  __u64 at;                        /* the words in the sample that are hashed */
   struct block_copy block;
   __u64 entries; /* of the block's labels, in the sample */
   __u64 content_unclear;
-  __u32 hashes_ids; /* what is hashed now goes to `content[1]`, and not `content[0]` */
-  struct vitrine_hash_state
-      content[2]; /* without the ids of trace and span, or of stacks; of these ids */
 };
 
 static __always_inline struct vitrine_hash_state* hash_of(struct row_state* row) {
-  return &row->content[bounded(row->hashes_ids, 2)];
+  return &row->hash[bounded(row->hashed, HASHES)];
 }

@@ -20,8 +20,11 @@ _Static_assert(VITRINE_PROFILE_COUNTERS <= COUNTERS, "room for every counter");
 
 _Static_assert(SAMPLE_BYTES <= VITRINE_BLOCKS * VITRINE_BLOCK_BYTES, "blocks for every sample");
 
-/// Written by the loader.
-struct vitrine_profile_config profile_config;
+/// Written by the loader, before: the verifier leaves out what does not apply.
+const volatile struct vitrine_profile_config profile_config;
+
+/// Written by the loader, also while we run.
+struct vitrine_profile_state profile_state;
 
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -78,6 +81,12 @@ struct scratch {
 #define SCRATCHES_PER_CPU 1
 #include "bpf/kernel/scratch.bpf.h"
 
+/// As count(), but in the program once.
+VERIFIED_ALONE int tally(__u32 counter, __u64 more) {
+  count(counter, more);
+  return 0;
+}
+
 /// Where in a sample anything can be written that has no more than a page. Null: beyond its end.
 static __always_inline void* sample_at(struct label_buffer* out, __u64 offset) {
   asm volatile("" : "+r"(offset));
@@ -122,5 +131,10 @@ VERIFIED_ALONE __u32 append_sets_of(struct scratch* s, const struct process* pro
 #ifdef UNWINDS
   s->row.address_mask = target->address_mask;
 #endif
-  return append_sets(&s->room, target, process->execution);
+  const __u32 sets = append_sets(&s->room, target, process->execution);
+  if (s->room.out.cut)
+    ((struct vitrine_stack_sample*)s->room.out.bytes)->event.flags |= VITRINE_FIRE_CUT;
+  tally(VITRINE_PROFILE_CUT, s->room.out.cut);
+  tally(VITRINE_PROFILE_FAULTS, s->room.out.faults);
+  return sets;
 }

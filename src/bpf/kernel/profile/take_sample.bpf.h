@@ -24,12 +24,12 @@ static __always_inline int has_user_code(const struct taking* taking) {
 /// Whether the profile has ended. The loader may be late to detach the programs, beside many busy
 /// threads: how long is sampled does not depend on when it has a CPU.
 static __always_inline int is_over(__u64 now) {
-  return profile_config.end_ns && now >= profile_config.end_ns;
+  return profile_state.end_ns && now >= profile_state.end_ns;
 }
 
 /// Of a process that is identified.
 static __always_inline int is_refused(const struct process* process) {
-  const __u32 selection = *(volatile __u32*)&profile_config.selection;
+  const __u32 selection = *(volatile __u32*)&profile_state.selection;
   if (!selection) return 0;
   const __u32 tgid = process->tgid;
   const struct vitrine_refused_process* refused = bpf_map_lookup_elem(&refused_processes, &tgid);
@@ -46,17 +46,17 @@ static __always_inline int is_wanted(struct process* process, const struct task_
                                      __u32 kind) {
   const __u32 tgid = task->tgid;
   if (task->pid == 0) return 0;
+  identify(process, task);
   const int only_given = !profile_config.every_process && !profile_config.follow;
   const struct vitrine_target* given = 0;
   if (only_given) {
-    given = given_target(tgid, task->group_leader->start_boottime);
+    given = given_target(tgid, process->born);
     if (!given || given->is_bystander) return 0;
   }
-  identify(process, task);
   if (is_refused(process)) {
     const int is_sample = kind != VITRINE_SAMPLE_WAKER;
-    count(VITRINE_PROFILE_SAMPLES, is_sample);
-    count(VITRINE_PROFILE_UNWANTED, is_sample);
+    tally(VITRINE_PROFILE_SAMPLES, is_sample);
+    tally(VITRINE_PROFILE_UNWANTED, is_sample);
     return 0;
   }
   if (given && is_of(given, process->image)) {
@@ -142,7 +142,7 @@ VERIFIED_ALONE __u64 copy_stack(struct scratch* s, __u64 at, __u64 from, __u64 e
 VERIFIED_ALONE int find_left_stack(struct scratch* s, __u64 task) {
   if (!s) return 0;
   s->left.start = 0;
-  if (!profile_config.go_files) return 0;
+  if (!profile_state.go_files) return 0;
   const struct vitrine_executable executable = executable_of((const struct task_struct*)task);
   const struct vitrine_go_file* file = bpf_map_lookup_elem(&go_files, &executable);
   __u64 g = 0, m = 0, own = 0, other = 0, pointer = 0, bounds[2];
@@ -165,15 +165,15 @@ VERIFIED_ALONE int find_left_stack(struct scratch* s, __u64 task) {
   return 1;
 }
 
-/// `head`: its registers are behind it at `registers_at`. Returns where the sample ends.
-static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at, __u64 at,
-                                          const struct taking* taking,
-                                          struct vitrine_stack_sample* head) {
-  const __u64* registers = sample_at(&s->room.out, registers_at);
+/// The sample's registers are at `registers_at`; `start_stack`: of its process. Returns where the sample ends.
+VERIFIED_ALONE __u64 append_stack(struct scratch* s, __u64 registers_at, __u64 at, __u64 task,
+                                  __u64 start_stack) {
+  const __u64* registers = s ? sample_at(&s->room.out, registers_at) : 0;
   if (!registers) return at;
+  struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
   __u64 most = profile_config.stack_bytes;
   if (most > VITRINE_STACK_COPY) most = VITRINE_STACK_COPY;
-  const int has_left = find_left_stack(s, TASK_ADDRESS(taking));
+  const int has_left = find_left_stack(s, task);
   __u64 left_most = has_left ? s->left.end - s->left.start : 0;
   if (left_most > most) left_most = most;
   // Of both together there is not more than of one: the other stack has half of that at most.
@@ -181,7 +181,7 @@ static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at,
   const __u64 room = VITRINE_STACK_COPY - left_most;
   const __u64 first_most = most < room ? most : room;
   const __u64 start = registers[STACK_POINTER] & ~7ULL;
-  __u64 end = stack_end(start, first_most, taking->process.start_stack, s->room.thread_pointer);
+  __u64 end = stack_end(start, first_most, start_stack, s->room.thread_pointer);
   head->stack_start = start;
   __u64 ends_at = copy_stack(s, at, start, end);
   head->stack_bytes = ends_at - at;
@@ -276,18 +276,15 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   {
     if (has_user_code(taking))
       head->event.sets = append_sets_of(s, &taking->process, TASK_ADDRESS(taking));
-    if (room->out.cut) head->event.flags |= VITRINE_FIRE_CUT;
-    count(VITRINE_PROFILE_CUT, room->out.cut);
-    count(VITRINE_PROFILE_FAULTS, room->out.faults);
 #ifdef UNWINDS
     if (name_subject(s, taking->process.execution, !has_user_code(taking))) return 0;
     head->subject = s->row.subject;
-    if (is_known) count(VITRINE_PROFILE_OTHER_LABELS, is_other_thread(s, tid));
+    if (is_known) tally(VITRINE_PROFILE_OTHER_LABELS, is_other_thread(s, tid));
     if (may_be_known && s->row.is_known) keep_labels(s, tid);
 #endif
   }
 #ifdef UNWINDS
-  if (is_on_cpu) count(VITRINE_PROFILE_KNOWN_LABELS, is_known);
+  if (is_on_cpu) tally(VITRINE_PROFILE_KNOWN_LABELS, is_known);
 #endif
   __u64 at = room->out.used;
   head->kernel_bytes = append_kernel_stack(s, at, taking);
@@ -304,7 +301,7 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
       registers_at += at - had;
     }
 #endif
-    at = append_stack(s, registers_at, at, taking, head);
+    at = append_stack(s, registers_at, at, TASK_ADDRESS(taking), taking->process.start_stack);
   }
 #ifdef UNWINDS
   name_row(s);
@@ -325,7 +322,7 @@ static __always_inline int is_unwanted(const struct scratch* s) {
 static __always_inline int is_added(struct scratch* s, __u64 time_ns, __u64 off_ns,
                                     int may_have_model) {
 #ifdef UNWINDS
-  s->row.generation = *(volatile __u32*)&profile_config.generation;
+  s->row.generation = *(volatile __u32*)&profile_state.generation;
   s->row.found = may_have_model ? find_row_of_span(s) : find_row(s, 0);
   if (s->row.found != VITRINE_ROW_KNOWN || !add_to_row(s, time_ns, off_ns)) return 0;
   s->row.found = VITRINE_ROW_ADDED;
@@ -359,6 +356,10 @@ VERIFIED_ALONE int send_span(struct scratch* s, __u64 time_ns) {
 }
 #endif
 
+VERIFIED_ALONE int submit_sample(struct scratch* s, __u64 bytes, __u32 at_once) {
+  return s ? submit(&s->room.out, bytes, SAMPLE_BYTES, at_once) : 0;
+}
+
 /// After is_added(): sends the sample of `bytes` bytes in s->room.out, as the first of its row if that
 /// is new. Returns whether it had room.
 static __always_inline int send_sample(struct scratch* s, __u64 bytes, int at_once) {
@@ -368,11 +369,11 @@ static __always_inline int send_sample(struct scratch* s, __u64 bytes, int at_on
   if (found == VITRINE_ROW_ADDED) head->event.flags |= VITRINE_SAMPLE_ADDED;
   head->row = found == VITRINE_ROW_CLAIMED || found == VITRINE_ROW_ADDED ? s->row.number + 1 : 0;
   head->generation = s->row.generation;
-  const int sent = submit(&s->room.out, bytes, SAMPLE_BYTES, at_once);
+  const int sent = submit_sample(s, bytes, at_once);
   if (found == VITRINE_ROW_CLAIMED) finish_row(s, 0, sent);
   return sent;
 #else
-  return submit(&s->room.out, bytes, SAMPLE_BYTES, at_once);
+  return submit_sample(s, bytes, at_once);
 #endif
 }
 

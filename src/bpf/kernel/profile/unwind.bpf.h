@@ -231,27 +231,37 @@ static __always_inline int base_of(struct scratch* s, __u32 number, __u64* base)
   return 1;
 }
 
+/// Moves the window to `address`. Returns false where that is not resident.
+VERIFIED_ALONE int move_window(struct scratch* s, __u64 address) {
+  if (!s) return 0;
+  struct unwinding* u = &s->unwinding;
+  const __u64 in_page = 4096 - (address & 4095);
+  const __u64 size = in_page < WINDOW_BYTES ? in_page : WINDOW_BYTES;
+  u->window_bytes = 0;
+  u->window_at = address;
+  // A word that the page ends within is alone in its window.
+  if (READ_USER(u->window, bounded(size < 8 ? 8 : size, 2 * WINDOW_BYTES), address)) return 0;
+  u->window_bytes = size < 8 ? 8 : size;
+  return 1;
+}
+
 /// The word of the stack at `address`, by way of a window: frames are adjacent, and one read of a
 /// few of them takes hardly longer than that of one word. The window begins at the word that is not in
 /// it, as callers' frames are above, and ends with the page, as the next may not be resident. Returns
 /// false where the word is not resident.
-static __always_inline int read_stack(struct unwinding* u, __u64 address, __u64* word) {
+static __always_inline int read_stack(struct scratch* s, __u64 address, __u64* word) {
+  struct unwinding* u = &s->unwinding;
   __u64 offset = address - u->window_at;
   if (offset + 8 > u->window_bytes || offset > WINDOW_BYTES) {
-    const __u64 in_page = 4096 - (address & 4095);
-    const __u64 size = in_page < WINDOW_BYTES ? in_page : WINDOW_BYTES;
-    u->window_bytes = 0;
-    if (size < 8) return READ_USER(word, 8, address) == 0;
-    if (READ_USER(u->window, bounded(size, 2 * WINDOW_BYTES), address)) return 0;
-    u->window_at = address;
-    u->window_bytes = size;
+    if (!move_window(s, address)) return 0;
     offset = 0;
   }
   *word = *(const __u64*)((const __u8*)u->window + bounded(offset, WINDOW_BYTES));
   return 1;
 }
 
-static __always_inline long apply(struct unwinding* u, const struct step* step) {
+static __always_inline long apply(struct scratch* s, const struct step* step) {
+  struct unwinding* u = &s->unwinding;
   const __u64 cfa = step->base + step->cfa_offset;
   if (!step->is_switched && (cfa < u->low || (cfa == u->low && !u->interrupted)))
     return end_unwinding(u, VITRINE_UNWOUND_BAD);
@@ -260,10 +270,10 @@ static __always_inline long apply(struct unwinding* u, const struct step* step) 
   const int is_popped = !step->is_switched && u->knows_sp && frame_at < u->sp && !u->interrupted;
   const int reads_frame = step->frame_pointer == VITRINE_UNWIND_AT_CFA && !is_popped;
   __u64 target = u->link, frame_pointer = 0;
-  if (reads_frame && !read_stack(u, frame_at, &frame_pointer))
+  if (reads_frame && !read_stack(s, frame_at, &frame_pointer))
     return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
   if (step->return_address == VITRINE_UNWIND_AT_CFA) {
-    if (!read_stack(u, cfa + step->return_address_offset, &target))
+    if (!read_stack(s, cfa + step->return_address_offset, &target))
       return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
     note_slot(u, cfa + step->return_address_offset, target);
   } else if (!u->knows_link) {
@@ -288,7 +298,8 @@ static __always_inline long apply(struct unwinding* u, const struct step* step) 
 }
 
 /// By the frame pointer, where no rule is.
-static __always_inline long by_convention(struct unwinding* u) {
+static __always_inline long by_convention(struct scratch* s) {
+  struct unwinding* u = &s->unwinding;
   if (!u->knows_fp || (u->fp & 7) || (u->fp == 0 && u->interrupted))
     return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
   if (u->fp == 0) {
@@ -297,7 +308,7 @@ static __always_inline long by_convention(struct unwinding* u) {
   }
   if (u->fp < u->low) return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
   __u64 target = 0, frame_pointer = 0;
-  if (!read_stack(u, u->fp, &frame_pointer) || !read_stack(u, u->fp + 8, &target))
+  if (!read_stack(s, u->fp, &frame_pointer) || !read_stack(s, u->fp + 8, &target))
     return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
   note_frame_pointer(u);
   note_slot(u, u->fp + 8, target);
@@ -355,7 +366,7 @@ static __always_inline long by_rule(struct scratch* s, __u32 code) {
     step_of_code(&step, code);
   }
   if (!base_of(s, base, &step.base)) return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
-  return apply(u, &step);
+  return apply(s, &step);
 }
 
 static long unwind_frame(__u32 index, void* context) {
@@ -373,7 +384,7 @@ static long unwind_frame(__u32 index, void* context) {
     case VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_COPY:
       return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
     case VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_CONVENTION:
-      return by_convention(u);
+      return by_convention(s);
     case VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_OUTERMOST:
       return end_unwinding(u, VITRINE_UNWOUND_WHOLE);
     case VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_SIGNAL:
@@ -425,8 +436,9 @@ static __always_inline int has_code_within(__u32 tgid, __u64 start, __u64 end) {
 
 /// The frames of user code into the sample at `at`; its registers are at `registers_at`. Returns an
 /// enum vitrine_unwound; s->unwinding.frames are there. `notes_slots`: and what they follow from.
-static __always_inline __u32 unwind_user_stack(struct scratch* s, __u64 registers_at, __u64 at,
-                                               const struct process* process, int notes_slots) {
+VERIFIED_ALONE __u32 unwind_user_stack(struct scratch* s, __u64 registers_at, __u64 at,
+                                       const struct process* process, __u32 notes_slots) {
+  if (!s || !process) return VITRINE_UNWOUND_NO_SPACE;
   struct unwinding* u = &s->unwinding;
   const __u64* registers = sample_at(&s->room.out, registers_at);
   u->frames = 0;

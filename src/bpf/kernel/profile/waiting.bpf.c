@@ -25,13 +25,6 @@ static __always_inline long read_its_memory(void* into, __u32 size, __u64 addres
 }
 
 #define READ_USER(into, size, address) read_its_memory(into, size, address)
-/// The verifier takes a pointer that has been copied for a number.
-static __noinline __u64 address_of(const struct task_struct* task) {
-  __u64 address = 0;
-  bpf_probe_read_kernel(&address, sizeof address, &task);
-  return address;
-}
-
 #define TASK_ADDRESS(taking) address_of((taking)->task)
 #define KERNEL_STACK(taking, into, bytes) bpf_get_task_stack((taking)->task, into, bytes, 0)
 
@@ -56,8 +49,8 @@ static __always_inline int still_waits(const struct task_struct* task, __u64 swi
 }
 
 static __always_inline void count_lost(void) {
-  count(VITRINE_PROFILE_SAMPLES, 1);
-  count(VITRINE_PROFILE_LOST, 1);
+  tally(VITRINE_PROFILE_SAMPLES, 1);
+  tally(VITRINE_PROFILE_LOST, 1);
 }
 
 // Functions: what they have on their stacks is not there while the sample is taken.

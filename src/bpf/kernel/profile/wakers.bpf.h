@@ -38,7 +38,7 @@ static __always_inline struct vitrine_pending* waking_of(const struct vitrine_pe
   struct vitrine_pending* waking = bpf_map_lookup_elem(&wakings, &tid);
   if (waking && waking->bytes && waker_at(entry->bytes) + waking->bytes <= SAMPLE_BYTES)
     return waking;
-  count(VITRINE_PROFILE_NO_WAKER, 1);
+  tally(VITRINE_PROFILE_NO_WAKER, 1);
   return 0;
 }
 
@@ -46,14 +46,16 @@ static __always_inline struct vitrine_pending* waking_of(const struct vitrine_pe
 static __always_inline void name_woken_row(struct scratch* s,
                                            const struct vitrine_pending* waking) {
   const int is_known = s->row.key.words[0] && waking->row.words[0];
-  struct vitrine_hash_state* hash = &s->row.hash;
+  struct vitrine_hash_state* hash = &s->row.hash[HASH_OF_ROW];
+  __u64* words = s->row.words.word;
+  words[0] = s->row.key.words[0];
+  words[1] = s->row.key.words[1];
+  words[2] = waking->row.words[0];
+  words[3] = waking->row.words[1];
   vitrine_hash_begin(hash, &config.hash_key);
-  vitrine_hash_word(hash, s->row.key.words[0]);
-  vitrine_hash_word(hash, s->row.key.words[1]);
-  vitrine_hash_word(hash, waking->row.words[0]);
-  vitrine_hash_word(hash, waking->row.words[1]);
-  s->row.key.words[0] = is_known ? vitrine_hash_end(hash, 0, 4) | 1 : 0;
-  s->row.key.words[1] = vitrine_hash_more(hash) | 1;
+  hash_words(hash, &s->row.words, FEW_WORDS);
+  s->row.key = end_key(hash, 4);
+  if (!is_known) s->row.key.words[0] = 0;
 }
 
 /// Its sample, behind the first `bytes` of the one in s->room.out. Returns how many bytes both have.

@@ -226,20 +226,17 @@ VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrin
   return !missing;
 }
 
-struct selection_pass {
-  struct definition_pass pass;
+struct selection_walk {
   struct scratch* s;
+  const struct vitrine_target* target;
 };
 
-static long select_from_definition_of_pass(__u32 index, void* context) {
-  struct selection_pass* selection = context;
-  struct definition_pass* pass = &selection->pass;
-  if (!is_of_pass(pass, index)) return 0;
-  int done = select_from_definition(selection->s, pass->target, index);
+static long select_from_next_definition(__u32 index, void* context) {
+  struct selection_walk* walk = context;
+  int done = select_from_definition(walk->s, walk->target, index);
   // clang 19 knows that this is 0 or 1 and returns it as it is; the verifier, which looks at that function
   // by itself, does not know.
   asm volatile("" : "+r"(done));
-  pass->done = done != 0;
   return done != 0;
 }
 
@@ -249,9 +246,6 @@ static __always_inline void select_labels(struct scratch* s, const struct vitrin
   s->room.execution = execution;
   s->room.own.id = 0;
   s->room.before.address = 0;
-  struct selection_pass selection = {.pass = {.target = target, .arrays = 1}, .s = s};
-  bpf_loop(target->definition_count, select_from_definition_of_pass, &selection, 0);
-  selection.pass.arrays = 0;
-  if (!selection.pass.done)
-    bpf_loop(target->definition_count, select_from_definition_of_pass, &selection, 0);
+  struct selection_walk walk = {.s = s, .target = target};
+  bpf_loop(target->definition_count, select_from_next_definition, &walk, 0);
 }
