@@ -3,7 +3,6 @@
 #include <elf.h>
 #include <gelf.h>
 #include <libdeflate.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,16 +16,6 @@ namespace {
 
 /// No stream holds more for each of its bytes.
 constexpr std::uint64_t max_ratio = 1032;
-constexpr std::size_t large_page = 2U << 20;
-
-/// Of malloc, so that allocated() counts it. Null: there is no room.
-void* allocate(std::size_t size) {
-  if (size < large_page) return std::malloc(size);  // NOLINT(cppcoreguidelines-no-malloc)
-  void* bytes = nullptr;
-  if (::posix_memalign(&bytes, large_page, size) != 0) return nullptr;
-  ::madvise(bytes, size, MADV_HUGEPAGE);
-  return bytes;
-}
 
 /// Calls `act` with each compressed section that has content, its header and its name.
 template <class Act>
@@ -80,7 +69,7 @@ std::string still_compressed(Elf* elf) {
 }
 
 void InflatedSections::Free::operator()(void* bytes) const {
-  std::free(bytes);  // NOLINT(cppcoreguidelines-no-malloc): of allocate()
+  std::free(bytes);  // NOLINT(cppcoreguidelines-no-malloc)
 }
 
 InflatedSections::InflatedSections(Elf* elf) {
@@ -98,7 +87,8 @@ InflatedSections::InflatedSections(Elf* elf) {
     const std::size_t stream = raw->d_size - header_size;
     if (packed.ch_size == 0 || packed.ch_size / max_ratio > stream) return;
     if (decompressor == nullptr) decompressor.reset(libdeflate_alloc_decompressor());
-    std::unique_ptr<void, Free> content(allocate(packed.ch_size));
+    // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): as bytes of new[], without values
+    std::unique_ptr<void, Free> content(std::malloc(packed.ch_size));
     if (decompressor == nullptr || content == nullptr) return;
     std::size_t taken = 0;
     if (libdeflate_zlib_decompress_ex(

@@ -15,8 +15,8 @@ void hide_unused_sections(Elf* elf);
 /// Of those that libdw reads, one that is compressed still, as it cannot be decompressed; empty: none is.
 std::string still_compressed(Elf* elf);
 
-/// Sections compressed by zlib that were inflated here: libelf takes twice the time, and touches their memory
-/// one page after another, which takes as long again as libdeflate.
+/// Sections compressed by zlib that were inflated here: libelf takes twice the time. Large pages for them take longer
+/// than small ones in a virtual machine whose free memory the host has taken back.
 class InflatedSections {
  public:
   InflatedSections() = default;
