@@ -145,17 +145,15 @@ VERIFIED_ALONE int name_content(struct label_room* room) {
 
 #ifdef NOTES_LABELS
 /// Of the set that was appended last, if there is one: what it follows from.
-static __always_inline void note_label_words(struct label_room* room,
-                                             const struct vitrine_definition* definition) {
+static __always_inline void note_label_words(struct label_room* room, __u32 shape, __u32 tls_kind) {
   struct label_words* words = &room->words;
   const struct slot_place* place = &room->place;
-  const __u32 shape = definition->shape;
   const int is_own =
       shape == VITRINE_LABEL_ARRAY && room->own.id && room->own.begin == place->record;
   const int is_of_own = shape == VITRINE_SIZED_RECORD && is_in(&room->own, place->record);
   const int is_empty = shape != VITRINE_LABEL_ARRAY_IN_SLOT && !place->record;
   if (words->count >= LABEL_WORDS || place->state != VITRINE_SLOT_READ ||
-      definition->tls_kind != VITRINE_TLS_STATIC || (is_own && words->set) ||
+      tls_kind != VITRINE_TLS_STATIC || (is_own && words->set) ||
       !(is_own || is_of_own || is_empty))
     words->is_unclear = 1;
   if (is_own) {
@@ -165,10 +163,12 @@ static __always_inline void note_label_words(struct label_room* room,
   struct known_slot* slot = &words->slot[bounded(words->count, LABEL_WORDS)];
   slot->address = place->address;
   slot->word = place->slot;
+  words->shape[bounded(words->count, LABEL_WORDS)] = shape;
   words->count++;
 }
 #else
-#define note_label_words(room, definition)
+// Where a function does not use what it is given, clang gives it nothing; the verifier of Linux 6.1 minds.
+#define note_label_words(room, shape, tls_kind) asm volatile("" : : "r"(tls_kind))
 #endif
 
 /// Into room->place.
@@ -180,25 +180,21 @@ VERIFIED_ALONE int find_slot_of(struct label_room* room, const struct vitrine_ta
   return 0;
 }
 
-/// Returns 0 when there is no room.
-VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_target* target,
-                              __u32 index) {
-  if (!room || !target) return 0;
-  const struct vitrine_definition* definition =
-      &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
+/// Appends the set that room->place leads to. Returns 0 when there is no room.
+VERIFIED_ALONE int append_set_of_place(struct label_room* room, __u32 number, __u32 shape,
+                                       __u32 tls_kind, __u64 address_mask) {
+  if (!room) return 0;
+  const struct slot_place* place = &room->place;
   struct label_buffer* out = &room->out;
   room->set_at = out->used;
   if (!append(out, sizeof(struct vitrine_fire_set))) return 0;
-  struct slot_place* place = &room->place;
-  find_slot_of(room, target, index);
   if (place->state == VITRINE_SLOT_UNREADABLE) out->faults++;
   room->fresh_at = room->kept_at = out->used;
   room->id = 0;
-  if (place->state == VITRINE_SLOT_READ &&
-      append_content(room, definition->shape, target->address_mask))
+  if (place->state == VITRINE_SLOT_READ && append_content(room, shape, address_mask))
     name_content(room);
   const __u64 id = room->id;
-  note_label_words(room, definition);
+  note_label_words(room, shape, tls_kind);
   if (id && out->used != room->kept_at) {
     room->new_set[bounded(room->new_sets, VITRINE_DEFINITIONS)] = id;
     room->new_sets++;
@@ -207,11 +203,21 @@ VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_targ
   head->id = id;
   head->slot_address = place->address;
   head->slot = place->slot;
-  head->definition = definition->number;
+  head->definition = number;
   head->state = place->state;
   head->fresh_bytes = room->kept_at - room->fresh_at;
   head->kept_bytes = out->used - room->kept_at;
   return 1;
+}
+
+/// Appends the set of a definition. Returns 0 when there is no room.
+static __always_inline int append_set(struct label_room* room, const struct vitrine_target* target,
+                                      __u32 index) {
+  const struct vitrine_definition* definition =
+      &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
+  find_slot_of(room, target, index);
+  return append_set_of_place(room, definition->number, definition->shape, definition->tls_kind,
+                             target->address_mask);
 }
 
 struct definition_walk {
@@ -227,12 +233,16 @@ static long append_next_set(__u32 index, void* context) {
   return 0;
 }
 
-/// Appends a vitrine_fire_set for each definition of the process. Returns how many had room.
-static __always_inline __u32 append_sets(struct label_room* room,
-                                         const struct vitrine_target* target, __u64 execution) {
+static __always_inline void begin_sets(struct label_room* room, __u64 execution) {
   room->execution = execution;
   room->own.id = 0;
   room->before.address = 0;
+}
+
+/// Appends a vitrine_fire_set for each definition of the process. Returns how many had room.
+static __always_inline __u32 append_sets(struct label_room* room,
+                                         const struct vitrine_target* target, __u64 execution) {
+  begin_sets(room, execution);
   struct definition_walk walk = {.room = room, .target = target};
   bpf_loop(target->definition_count, append_next_set, &walk, 0);
   return walk.done;

@@ -14,7 +14,8 @@ struct known_slot {
 
 struct label_words {
   struct known_slot slot[LABEL_WORDS];
-  __u64 set, serial; /* of vitrine's writer; 0: there is none */
+  __u32 shape[LABEL_WORDS]; /* enum vitrine_shape, of what each slot leads to */
+  __u64 set, serial;        /* of vitrine's writer; 0: there is none */
   __u32 count;
   __u32 is_unclear;
 };
@@ -23,6 +24,12 @@ static __always_inline void begin_label_words(struct label_words* words) {
   words->set = words->serial = 0;
   words->count = words->is_unclear = 0;
 }
+
+/// Two adjacent words.
+struct slot_pair {
+  __u64 word[2];
+  __u32 is_read;
+};
 
 struct label_words_walk {
   const struct label_words* words;
@@ -37,14 +44,19 @@ static long compare_label_word(__u32 index, void* context) {
   return walk->differs;
 }
 
-/// Whether all are the same again. The slots of vitrine's writer are one behind the other. `head`: room to read into.
+/// The slots of vitrine's writer are one behind the other.
+static __always_inline int are_adjacent(const struct label_words* words) {
+  return words->count == 2 && words->slot[0].address == words->slot[1].address + 8;
+}
+
+/// Whether all are the same again. `head`: room to read into. `read`: where the words of adjacent slots go.
 static __always_inline int has_label_words(const struct label_words* words,
-                                           struct serial_head* head) {
-  if (words->count == 2 && words->slot[0].address == words->slot[1].address + 8) {
-    __u64 read[2];
-    if (READ_USER(read, sizeof read, words->slot[1].address) || read[0] != words->slot[1].word ||
-        read[1] != words->slot[0].word)
-      return 0;
+                                           struct serial_head* head, struct slot_pair* read) {
+  read->is_read = 0;
+  if (are_adjacent(words)) {
+    if (READ_USER(read->word, sizeof read->word, words->slot[1].address)) return 0;
+    read->is_read = 1;
+    if (read->word[0] != words->slot[1].word || read->word[1] != words->slot[0].word) return 0;
   } else {
     struct label_words_walk walk = {.words = words};
     bpf_loop(words->count, compare_label_word, &walk, 0);

@@ -61,7 +61,31 @@ VERIFIED_ALONE int is_known_thread(struct scratch* s, __u32 tid) {
   if (!s) return 0;
   const struct known_thread* known = place_of_thread(s, tid);
   return known->tid == tid && has_facts(&s->facts, &known->facts) &&
-         has_label_words(&known->labels, &s->room.head);
+         has_label_words(&known->labels, &s->room.head, &s->row.slots);
+}
+
+static __always_inline int append_known_set(struct scratch* s, const struct known_thread* known,
+                                            __u32 index, __u64 word) {
+  struct slot_place* place = &s->room.place;
+  place->state = VITRINE_SLOT_READ;
+  place->address = known->labels.slot[index].address;
+  place->slot = word;
+  place->record = word & known->address_mask;
+  return append_set_of_place(&s->room, known->set[index].definition, known->labels.shape[index],
+                             VITRINE_TLS_STATIC, known->address_mask);
+}
+
+/// After is_known_thread(), which has found other words in the two slots of a thread whose facts are the same: where
+/// the slots are, and what they are of, follows from facts. As append_sets_of().
+VERIFIED_ALONE __u32 append_known_sets(struct scratch* s, __u32 tid) {
+  if (!s) return 0;
+  const struct known_thread* known = place_of_thread(s, tid);
+  s->row.address_mask = known->address_mask;
+  begin_sets(&s->room, s->facts.execution);
+  __u32 sets = append_known_set(s, known, 0, s->row.slots.word[1]);
+  if (sets) sets += append_known_set(s, known, 1, s->row.slots.word[0]);
+  count_trouble(s);
+  return sets;
 }
 
 /// After is_known_thread(): the sets into the sample whose head is in s->room.out, and what names its row.
@@ -106,6 +130,7 @@ VERIFIED_ALONE int keep_labels(struct scratch* s, __u32 tid) {
   known->sent_epoch = s->room.new_sets ? 0 : head->event.epoch;
   known->facts = s->facts;
   known->labels = s->room.words;
+  known->address_mask = s->row.address_mask;
   known->hash = s->row.hash[HASH_OF_ROW];
   known->ids = s->row.ids;
   known->span_at = s->row.span_at;
@@ -136,6 +161,23 @@ VERIFIED_ALONE int is_other_thread(struct scratch* s, __u32 tid) {
   const struct vitrine_hash_state *hash = &s->row.hash[HASH_OF_ROW], *its = &known->hash;
   return ((hash->v0 ^ its->v0) | (hash->v1 ^ its->v1) | (hash->v2 ^ its->v2) |
           (hash->v3 ^ its->v3)) != 0;
+}
+
+/// The same of the places of the sets of a sample for which append_known_sets() would have done.
+VERIFIED_ALONE int has_other_places(struct scratch* s, __u32 tid) {
+  if (!s) return 0;
+  const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
+  const struct known_thread* known = place_of_thread(s, tid);
+  const struct label_words *words = &s->room.words, *its = &known->labels;
+  __u64 at = sizeof *head, differs = (head->event.sets ^ 2) | (words->count ^ 2);
+#pragma clang loop unroll(disable)
+  for (__u32 i = 0; i < KNOWN_SETS; ++i) {
+    const struct vitrine_fire_set* set = piece_at(&s->room.out, at);
+    differs |= (words->slot[i].address ^ its->slot[i].address) | (words->shape[i] ^ its->shape[i]) |
+               (set->definition ^ known->set[i].definition);
+    at += sizeof *set + set->fresh_bytes + set->kept_bytes;
+  }
+  return differs != 0 || s->row.address_mask != known->address_mask;
 }
 
 /// Of a sample of `bytes` bytes that lacks its sets, and has no copy of a stack: puts them in, if they are still the same,

@@ -27,7 +27,7 @@ struct known_thread {
   struct thread_facts facts;
   struct label_words labels;
   struct vitrine_hash_state hash;
-  __u64 ids, span_at; /* as of row_state, and these ids */
+  __u64 address_mask, ids, span_at; /* as of row_state, and these ids */
   __u64 trace_id[2], span_id;
   struct vitrine_fire_set set[KNOWN_SETS]; /* without their content */
 };

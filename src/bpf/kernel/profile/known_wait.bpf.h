@@ -54,7 +54,7 @@ VERIFIED_ALONE int is_like_wait(struct scratch* given, __u32 number, __u32 tgid)
   struct slot_walk walk = {.s = s, .known = known};
   s->unwinding.window_bytes = 0;
   bpf_loop(known->user_slots, compare_user_slot, &walk, 0);
-  return !walk.differs && has_label_words(&known->labels, &s->room.head);
+  return !walk.differs && has_label_words(&known->labels, &s->room.head, &s->row.slots);
 }
 
 /// Of the sample in s->room.out, which has a row: what it follows from, into s->wait. Returns whether that is all known.

@@ -45,16 +45,17 @@ struct row_state {
   struct vitrine_row_key key; /* first 0: the sample is not added up */
   /* Of all samples that differ by trace and span alone; first 0: it is not known for sure what these are. */
   struct vitrine_row_key model;
-  __u64 address_mask;   /* of its process */
-  __u64 subject;        /* what a filter depends on; 0: not known for sure */
-  __u32 is_unwanted;    /* the sample, by its subject */
-  __u32 is_known;       /* all but its stacks, for sure */
-  __u32 keeps_labels;   /* its labels are those that known_thread.bpf.h keeps of its thread */
-  __u32 lacks_sets;     /* it has them by ids that no record has carried: put_sets_in() */
-  __u32 has_other_sets; /* they were put in, and are not those that it was named by */
-  __u32 found;          /* enum vitrine_row_found */
-  __u32 number;         /* of the row that was found */
-  __u32 model_found;    /* the same of the model's row */
+  __u64 address_mask;     /* of its process */
+  struct slot_pair slots; /* of its thread, where they are those that known_thread.bpf.h keeps */
+  __u64 subject;          /* what a filter depends on; 0: not known for sure */
+  __u32 is_unwanted;      /* the sample, by its subject */
+  __u32 is_known;         /* all but its stacks, for sure */
+  __u32 keeps_labels;     /* its labels are those that known_thread.bpf.h keeps of its thread */
+  __u32 lacks_sets;       /* it has them by ids that no record has carried: put_sets_in() */
+  __u32 has_other_sets;   /* they were put in, and are not those that it was named by */
+  __u32 found;            /* enum vitrine_row_found */
+  __u32 number;           /* of the row that was found */
+  __u32 model_found;      /* the same of the model's row */
   __u32 model_number;
   __u32 generation; /* of rows, when it was looked for */
   __u32 unclear;    /* of the sample, while it is hashed */

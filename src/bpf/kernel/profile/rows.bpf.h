@@ -170,6 +170,7 @@ static __always_inline void forget_row(struct row_state* row) {
   row->subject = row->address_mask = 0;
   row->is_unwanted = row->is_known = 0;
   row->keeps_labels = row->lacks_sets = row->has_other_sets = 0;
+  row->slots.is_read = 0;
 }
 
 /// Once the sample in s->room.out has its label sets: begins to name its row. Returns whether it is known not to

@@ -118,6 +118,14 @@ struct taking {
   struct process process;
 };
 
+/// Once the label sets are in the sample: what is missing.
+static __always_inline void count_trouble(struct scratch* s) {
+  if (s->room.out.cut)
+    ((struct vitrine_stack_sample*)s->room.out.bytes)->event.flags |= VITRINE_FIRE_CUT;
+  tally(VITRINE_PROFILE_CUT, s->room.out.cut);
+  tally(VITRINE_PROFILE_FAULTS, s->room.out.faults);
+}
+
 /// The label sets of the process's thread. Returns how many had room.
 VERIFIED_ALONE __u32 append_sets_of(struct scratch* s, const struct process* process, __u64 task) {
   const struct vitrine_target* target =
@@ -132,9 +140,6 @@ VERIFIED_ALONE __u32 append_sets_of(struct scratch* s, const struct process* pro
   s->row.address_mask = target->address_mask;
 #endif
   const __u32 sets = append_sets(&s->room, target, process->execution);
-  if (s->room.out.cut)
-    ((struct vitrine_stack_sample*)s->room.out.bytes)->event.flags |= VITRINE_FIRE_CUT;
-  tally(VITRINE_PROFILE_CUT, s->room.out.cut);
-  tally(VITRINE_PROFILE_FAULTS, s->room.out.faults);
+  count_trouble(s);
   return sets;
 }

@@ -274,12 +274,20 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   else
 #endif
   {
-    if (has_user_code(taking))
+#ifdef UNWINDS
+    if (s->row.slots.is_read && !is_compared)
+      head->event.sets = append_known_sets(s, tid);
+    else
+#endif
+        if (has_user_code(taking))
       head->event.sets = append_sets_of(s, &taking->process, TASK_ADDRESS(taking));
 #ifdef UNWINDS
     if (name_subject(s, taking->process.execution, !has_user_code(taking))) return 0;
     head->subject = s->row.subject;
-    if (is_known) tally(VITRINE_PROFILE_OTHER_LABELS, is_other_thread(s, tid));
+    if (is_known)
+      tally(VITRINE_PROFILE_OTHER_LABELS, is_other_thread(s, tid));
+    else if (is_compared && s->row.slots.is_read)
+      tally(VITRINE_PROFILE_OTHER_LABELS, has_other_places(s, tid));
     if (may_be_known && s->row.is_known) keep_labels(s, tid);
 #endif
   }
