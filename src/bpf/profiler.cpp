@@ -372,9 +372,18 @@ class LoadedProfiler final : public Profiler {
     if (const auto& waker = sample_.waker) kept_.complete(waker->head.event, waker->sets);
   }
 
+  /// Of what came in late, rows may be others' by now.
+  [[nodiscard]] bool has_rows_of(std::uint32_t generation) const {
+    return RowTable::are_kept(generation, program_->bss->profile_config.generation);
+  }
+
   void hand_over(vitrine_span_sample span) {
     if (rows_ == nullptr || !rows_->table.has(span.model))
       return;  // vitrine's program writes none such
+    if (!has_rows_of(span.generation)) {
+      ++unfinished_.lost;  // what it is like is not known any more
+      return;
+    }
     if (!rows_->table.add(span.row)) span.row = 0;
     if (spans_) spans_(span);
   }
@@ -384,6 +393,7 @@ class LoadedProfiler final : public Profiler {
     if (!parse_stack_sample(record, sample_)) return;  // vitrine's program writes none such
     complete();
     program_->bss->config.epoch = kept_.epoch();
+    if (!has_rows_of(sample_.head.generation)) sample_.head.row = sample_.head.model = 0;
     const bool begins_row = (sample_.head.event.flags & VITRINE_SAMPLE_ADDED) == 0;
     if (begins_row && rows_ != nullptr && !rows_->table.add(sample_.head.row)) sample_.head.row = 0;
     sink(sample_);

@@ -30,6 +30,10 @@ class RowTable {
   bool add(std::uint32_t row);
   /// Whether it is the number of one, known or not.
   [[nodiscard]] bool has(std::uint32_t row) const { return row != 0 && row <= rows_.size(); }
+  /// Whether the rows of a generation are those that its records refer to: the one after the next has its half.
+  static bool are_kept(std::uint32_t generation, std::uint32_t present) {
+    return present - generation <= 1;
+  }
 
   /// What has been added to rows whose first samples have come in, each sample once.
   void take(const Sink& sink);
