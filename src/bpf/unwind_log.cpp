@@ -118,14 +118,14 @@ std::optional<std::uint32_t> UnwindLog::add_page(vitrine_unwind_page_key key,
   return at;
 }
 
-std::optional<std::uint32_t> UnwindLog::add_space(pid_t kernel_tgid, std::uint64_t image,
+std::optional<std::uint32_t> UnwindLog::add_space(pid_t kernel_tgid, std::uint64_t execution,
                                                   std::span<const vitrine_unwind_region> regions,
                                                   std::uint64_t known_ns) {
   if (spaces_ == VITRINE_UNWIND_SPACES || regions.size() > VITRINE_UNWIND_REGIONS - regions_)
     return std::nullopt;
   const auto id = static_cast<std::uint32_t>(epoch_ * VITRINE_UNWIND_SPACES + spaces_);
   std::ranges::copy(regions, tables_.regions + regions_);
-  tables_.spaces[spaces_++] = {image,
+  tables_.spaces[spaces_++] = {execution,
                                known_ns,
                                static_cast<__u32>(kernel_tgid),
                                id,

@@ -25,7 +25,7 @@ class UnwindLog {
 
   /// The id of the regions of a process, which are by address and do not overlap; nullopt: there is
   /// no room.
-  std::optional<std::uint32_t> add_space(pid_t kernel_tgid, std::uint64_t image,
+  std::optional<std::uint32_t> add_space(pid_t kernel_tgid, std::uint64_t execution,
                                          std::span<const vitrine_unwind_region> regions,
                                          std::uint64_t known_ns);
   /// Of a space that is still in force.

@@ -37,7 +37,7 @@ class MappedTables final : public UnwindTables {
   }
   void add_page(std::uint32_t file, std::uint32_t page, const unwind::RulePage& rules,
                 Machine machine) override;
-  std::uint32_t set_space(pid_t kernel_tgid, std::uint64_t image,
+  std::uint32_t set_space(pid_t kernel_tgid, std::uint64_t execution,
                           std::span<const vitrine_unwind_region> regions,
                           std::uint64_t known_ns) override;
   void confirm_space(pid_t kernel_tgid, std::uint64_t known_ns) override {
@@ -72,17 +72,17 @@ void MappedTables::add_page(std::uint32_t file, std::uint32_t page, const unwind
     known_pages_.insert(page_id(file, page));
 }
 
-std::uint32_t MappedTables::set_space(pid_t kernel_tgid, std::uint64_t image,
+std::uint32_t MappedTables::set_space(pid_t kernel_tgid, std::uint64_t execution,
                                       std::span<const vitrine_unwind_region> regions,
                                       std::uint64_t known_ns) {
   if (regions.size() > VITRINE_UNWIND_REGIONS) {
     forget(kernel_tgid);
     return 0;
   }
-  auto id = log_.add_space(kernel_tgid, image, regions, known_ns);
+  auto id = log_.add_space(kernel_tgid, execution, regions, known_ns);
   if (!id) {
     begin_anew();
-    id = log_.add_space(kernel_tgid, image, regions, known_ns);
+    id = log_.add_space(kernel_tgid, execution, regions, known_ns);
   }
   if (bpf_map_update_elem(spaces_, &kernel_tgid, &*id, BPF_ANY) == 0)
     known_spaces_[kernel_tgid] = *id;

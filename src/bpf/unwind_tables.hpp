@@ -34,11 +34,11 @@ class UnwindTables {
   virtual void add_page(std::uint32_t file, std::uint32_t page, const unwind::RulePage& rules,
                         Machine machine) = 0;
 
-  /// The regions of a process while it executes the program with this image, by address; those it had
-  /// before are its no more. `known_ns` (CLOCK_MONOTONIC): all that it has mapped by then is in them.
+  /// The regions of a process in this execution (vitrine_execution_of), by address; those it had before
+  /// are its no more. `known_ns` (CLOCK_MONOTONIC): all that it has mapped by then is in them.
   /// What it maps in their place after that makes them useless. Returns their id
   /// (vitrine_stack_sample.space); 0: they have no room.
-  virtual std::uint32_t set_space(pid_t kernel_tgid, std::uint64_t image,
+  virtual std::uint32_t set_space(pid_t kernel_tgid, std::uint64_t execution,
                                   std::span<const vitrine_unwind_region> regions,
                                   std::uint64_t known_ns) = 0;
   /// They are the same, though it has mapped something by `known_ns`.

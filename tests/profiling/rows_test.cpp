@@ -94,6 +94,14 @@ TEST(AddedUp, LabelSetsThatAreMadeAnewAreEqual) {
   expect_equal(profiled(options), 50);
 }
 
+// At the same addresses: by these alone, the mappings of one execution would pass for those of the next.
+TEST(AddedUp, SamplesOfAnExecutionAreEqualToItsRecords) {
+  const auto program = started({EXECUTES_ITSELF});
+  observe::ProfilingOptions options = options_of(program);
+  options.verify_unwind = true;
+  expect_equal(profiled(options), 5);
+}
+
 TEST(AddedUp, WaitsAreEqualToTheirRecords) {
   const auto program = started({LABEL_TURNS, "wait"});
   observe::ProfilingOptions options = options_of_waits(program);

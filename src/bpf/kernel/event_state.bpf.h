@@ -235,7 +235,7 @@ static __always_inline void identify(struct process* process, const struct task_
   process->born = task->group_leader->start_boottime;
   set_image(process, task);
   process->exec_id = task->self_exec_id;
-  process->execution = process->born ^ (__u64)process->tgid << 40 ^ (__u64)process->exec_id << 56;
+  process->execution = vitrine_execution_of(process->born, process->tgid, process->exec_id);
 }
 
 /// What was given of it, of that image.

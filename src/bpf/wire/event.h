@@ -31,6 +31,12 @@ enum vitrine_fire_flag {
                                  labels that are not known, or not certain */
 };
 
+/* One execution of a process: by when that was born, its number, and how often it has executed a program. Without
+ * randomised addresses, a program that it executes again has the same image. */
+static inline __u64 vitrine_execution_of(__u64 born, __u32 tgid, __u32 exec_id) {
+  return born ^ (__u64)tgid << 40 ^ exec_id * 0x9e3779b97f4a7c15ULL;
+}
+
 /* What every record begins with. Its label sets, each a vitrine_fire_set, come later in it. */
 struct vitrine_event_header {
   __u64 time_ns;          /* CLOCK_MONOTONIC */

@@ -77,11 +77,11 @@ struct vitrine_unwind_region {
 
 /* The executable mappings of one process, by address. */
 struct vitrine_unwind_space {
-  __u64 image;    /* vitrine_image_of */
-  __u64 known_ns; /* CLOCK_MONOTONIC: when that was so */
-  __u32 tgid;     /* in the initial pid namespace */
-  __u32 id;       /* as in the hash table: no other space has it */
-  __u32 first;    /* of vitrine_unwind_tables.regions */
+  __u64 execution; /* vitrine_execution_of */
+  __u64 known_ns;  /* CLOCK_MONOTONIC: when that was so */
+  __u32 tgid;      /* in the initial pid namespace */
+  __u32 id;        /* as in the hash table: no other space has it */
+  __u32 first;     /* of vitrine_unwind_tables.regions */
   __u32 count;
 };
 

@@ -87,9 +87,12 @@ void SeenStacks::clear() {
 void KernelStacks::require_space(const bpf::StackSample& sample, const SampledProgram& program,
                                  const CodeHistory::Code& code, std::uint64_t known_ns) {
   if (program.image == 0 || !program.code.is_last(*code) || code->mappings.empty()) return;
-  const pid_t kernel_tgid = sample.head.event.kernel_tgid;
+  const vitrine_event_header& event = sample.head.event;
+  const pid_t kernel_tgid = event.kernel_tgid;
+  const std::uint64_t execution = vitrine_execution_of(
+      event.process_start_ns, static_cast<std::uint32_t>(kernel_tgid), sample.head.exec_id);
   Known& known = known_[kernel_tgid];
-  if (known.image == program.image && known.version == code->version &&
+  if (known.execution == execution && known.version == code->version &&
       known.epoch == tables_->epoch()) {
     if (sample.head.unwound == VITRINE_UNWOUND_CHANGED)
       tables_->confirm_space(kernel_tgid, known_ns);
@@ -100,8 +103,8 @@ void KernelStacks::require_space(const bpf::StackSample& sample, const SampledPr
   for (std::uint32_t n = 0; n < its.size(); ++n)
     regions.push_back({its[n].start, its[n].end, its[n].bias, file_of(*code, n), 0});
   ++given_;
-  const std::uint32_t id = tables_->set_space(kernel_tgid, program.image, regions, known_ns);
-  known.image = program.image;
+  const std::uint32_t id = tables_->set_space(kernel_tgid, execution, regions, known_ns);
+  known.execution = execution;
   known.version = code->version;
   known.epoch = tables_->epoch();
   if (id != 0) known.given.emplace_front(id, code);

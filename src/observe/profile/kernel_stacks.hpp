@@ -101,7 +101,7 @@ class KernelStacks {
 
  private:
   struct Known {
-    std::uint64_t image = 0;
+    std::uint64_t execution = 0;
     std::uint64_t version = 0;                                      // of the mappings
     std::uint32_t epoch = 0;                                        // of the tables
     std::deque<std::pair<std::uint32_t, CodeHistory::Code>> given;  // by id, the newest first

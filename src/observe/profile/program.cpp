@@ -47,7 +47,8 @@ bool is_of(SampledProgram& program, const vitrine_event_header& header, bool has
     program.looked_at = program.learnt = false;  // it may still be executed
   }
   if (had_begun && program.image == 0) program.image = header.image;
-  if (program.image != header.image) return false;
+  // A program that is executed again, without randomised addresses, has the same image.
+  if (!had_begun || program.image != header.image) return false;
   program.facts_before = nullptr;
   return true;
 }

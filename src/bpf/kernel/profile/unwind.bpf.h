@@ -402,7 +402,7 @@ static __always_inline __u64 last_reuse(void) {
 
 /// The regions of the process, if they are known, as of the program that it executes. Returns 0, or an
 /// enum vitrine_unwound. `reuse_ns`: no address was reused later.
-static __always_inline __u32 find_space(struct unwinding* u, __u32 tgid, __u64 image,
+static __always_inline __u32 find_space(struct unwinding* u, __u32 tgid, __u64 execution,
                                         __u64 reuse_ns) {
   const struct vitrine_unwind_tables* tables = tables_of_rules();
   const __u32* id = bpf_map_lookup_elem(&unwind_spaces, &tgid);
@@ -410,7 +410,7 @@ static __always_inline __u32 find_space(struct unwinding* u, __u32 tgid, __u64 i
   const __u32 wanted = *id;
   const struct vitrine_unwind_space* space =
       &tables->spaces[bounded(wanted, VITRINE_UNWIND_SPACES)];
-  if (space->id != wanted || space->tgid != tgid || space->image != image)
+  if (space->id != wanted || space->tgid != tgid || space->execution != execution)
     return VITRINE_UNWOUND_NO_SPACE;
   if (reuse_ns >= space->known_ns) {
     const __u64* reused = bpf_map_lookup_elem(&reused_at, &tgid);
@@ -450,7 +450,7 @@ VERIFIED_ALONE __u32 unwind_user_stack(struct scratch* s, __u64 registers_at, __
   u->needs_more = 0;
   u->fp_at = FRAME_POINTER_REGISTER;
   if (!registers) return VITRINE_UNWOUND_NO_SPACE;
-  const __u32 unknown = find_space(u, process->tgid, process->image, ~0ULL);
+  const __u32 unknown = find_space(u, process->tgid, process->execution, ~0ULL);
   if (unknown) return unknown;
   u->pc = registers[INSTRUCTION_POINTER];
   u->sp = u->low = registers[STACK_POINTER];
