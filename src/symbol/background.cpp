@@ -41,10 +41,12 @@ constexpr std::uint64_t quick_data = 64U << 20, slow_data = 512U << 20;
 /// Debug information of libc, which nearly all stacks are in, is 14 MiB.
 constexpr std::uint64_t always_on_open = 18U << 20, always_on_kept = 32U << 20;
 constexpr std::chrono::seconds always_on_idle{60};
-constexpr int always_on_pause = 50;
+constexpr int always_on_pause = 500;
 /// Some twenty large files at first; later, what a program that is started needs.
-constexpr Ration always_on_ration{std::chrono::milliseconds(500), std::chrono::milliseconds(250)};
-constexpr std::size_t max_put_off = 64;  // files, each with descriptors
+constexpr Ration always_on_ration{std::chrono::milliseconds(500), std::chrono::milliseconds(250),
+                                  std::chrono::minutes(1)};
+/// Of the debug information of a file that has not been read: libc takes that long for each MiB of its code.
+constexpr std::chrono::milliseconds likely_time_of_mebibyte{30};
 
 FileDescriptor copy_of(int descriptor) {
   return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
@@ -95,8 +97,27 @@ BackgroundLimits background_limits(Duty duty) {
   return limits;
 }
 
-BackgroundSymboliser::BackgroundSymboliser(const BackgroundLimits& limits)
-    : limits_(limits), left_(limits.ration ? limits.ration->at_first : Clock::duration::max()) {
+RationLeft::RationLeft(const Ration& ration, Clock::time_point began)
+    : ration_(ration), first_ends_(began + ration.first_time), left_(ration.at_first) {}
+
+void RationLeft::save(std::chrono::nanoseconds cpu_time) {
+  left_ = std::max(left_, std::min(left_ + cpu_time, ration_.most));
+}
+
+void RationLeft::spend(std::chrono::nanoseconds cpu_time) {
+  left_ = std::max(left_ - cpu_time, -ration_.most);
+}
+
+bool RationLeft::suffices_for(std::chrono::nanoseconds likely, Clock::time_point now) {
+  if (is_first_ && now >= first_ends_) {
+    is_first_ = false;
+    left_ = std::min(left_, std::chrono::nanoseconds(0));
+  }
+  return is_first_ ? left_ > std::chrono::nanoseconds(0) : left_ >= std::min(likely, ration_.most);
+}
+
+BackgroundSymboliser::BackgroundSymboliser(const BackgroundLimits& limits) : limits_(limits) {
+  if (limits.ration) ration_.emplace(*limits.ration, Clock::now());
   limits_.quick.stop = limits_.slow.stop = &stop_;
   limits_.quick.keeps_names = limits_.slow.keeps_names = false;
 }
@@ -108,14 +129,27 @@ void BackgroundSymboliser::begin() {
 
 void BackgroundSymboliser::allow(std::chrono::nanoseconds cpu_time) {
   const std::lock_guard lock(mutex_);
-  if (!limits_.ration) return;
-  left_ = std::max(left_, std::min(left_ + cpu_time, limits_.ration->most));
-  if (left_ <= std::chrono::nanoseconds(0)) return;
-  while (!put_off_.empty()) {
-    auto first = put_off_.extract(put_off_.begin());
-    add(quick_.waiting, first.key(), std::move(first.mapped()));
-  }
+  if (!ration_) return;
+  ration_->save(cpu_time);
+  take_up();
+}
+
+/// Of what has been put off, all that there is time for, the first first.
+void BackgroundSymboliser::take_up() {
+  const auto first = oldest(put_off_);
+  if (first == put_off_.end() || !may_read_details(first->first)) return;
+  auto next = put_off_.extract(first);
+  add(quick_.waiting, next.key(), std::move(next.mapped()));
   asked_.notify_all();
+}
+
+bool BackgroundSymboliser::may_read_details(const FileKey& key) {
+  if (!ration_) return true;
+  const auto size = std::max<std::int64_t>(0, key.first.size);
+  const auto of_size = likely_time_of_mebibyte * (static_cast<double>(size) / (1U << 20));
+  const auto likely = files_[key].details_took.value_or(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(of_size));
+  return ration_->suffices_for(likely, Clock::now());
 }
 
 BackgroundSymboliser::~BackgroundSymboliser() {
@@ -178,6 +212,11 @@ void BackgroundSymboliser::add(std::map<FileKey, Request>& waiting, const FileKe
     known->second.addresses.merge(request.addresses);
     known->second.rationed.merge(request.rationed);
   }
+}
+
+std::map<FileKey, BackgroundSymboliser::Request>::iterator BackgroundSymboliser::oldest(
+    std::map<FileKey, Request>& waiting) {
+  return std::ranges::min_element(waiting, {}, [](const auto& one) { return one.second.number; });
 }
 
 std::map<FileKey, BackgroundSymboliser::Request>::iterator BackgroundSymboliser::Lane::due() {
@@ -264,8 +303,10 @@ void BackgroundSymboliser::name_one(Lane& lane, Symboliser& symboliser,
     const KnownFile& known = files_[key];
     std::erase_if(request.addresses, [&](Address one) { return known.frames.contains(one); });
   }
+  // Those that have been put off come first.
+  const bool has_turn = !is_quick || !request.rationed.empty() || put_off_.empty();
   const Depth depth =
-      is_quick && left_ <= std::chrono::nanoseconds(0) ? Depth::symbols : Depth::all;
+      !is_quick || (has_turn && may_read_details(key)) ? Depth::all : Depth::symbols;
   std::set<Address>& wanted = request.addresses;
   if (depth == Depth::all) wanted.merge(request.rationed);
   if (wanted.empty()) return put_off(key, std::move(request));
@@ -283,9 +324,12 @@ void BackgroundSymboliser::name_one(Lane& lane, Symboliser& symboliser,
   const auto took = is_same_worker ? symboliser.parser().cpu_time() - used : ended - began;
   lock.lock();
   if (stop_) return;
-  if (is_quick && limits_.ration && depth == Depth::all && !resolved.reduced)
-    left_ = std::max(left_ - took, -limits_.ration->most);
   KnownFile& known = files_[key];
+  if (is_quick && ration_ && depth == Depth::all && !resolved.reduced) {
+    ration_->spend(took);
+    known.details_took = took;
+  }
+  if (is_quick && depth == Depth::all) take_up();
   if (!is_quick) known.slow_after = ended + limits_.slow_pause * (ended - began);
   take(key, addresses, resolved);
   if (!is_quick || !known.slow_done) known.problem = resolved.problem;
@@ -317,8 +361,7 @@ void BackgroundSymboliser::put_off(const FileKey& key, Request request) {
   if (request.rationed.empty()) return;
   add(put_off_, key, std::move(request));
   if (put_off_.size() <= max_put_off) return;
-  const auto dropped =
-      std::ranges::min_element(put_off_, {}, [](const auto& one) { return one.second.number; });
+  const auto dropped = oldest(put_off_);
   auto& frames = files_[dropped->first].frames;
   for (const Address address : dropped->second.rationed) frames_ -= frames.erase(address);
   put_off_.erase(dropped);

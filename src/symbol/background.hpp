@@ -10,7 +10,8 @@
 //
 // Beside everything that runs, for ever, debug information is a ration (Ration): a stack that is new may
 // need a line of a file whose debug information takes 50 ms to open, again and again. Symbol tables name
-// such addresses at once; their lines and inlined functions follow when there is time for them.
+// such addresses at once; their lines and inlined functions follow when there is time for them. Files wait for
+// that in the order in which they were asked for, so a large one has its turn, too.
 #pragma once
 
 #include <atomic>
@@ -37,7 +38,29 @@ namespace vitrine::symbol {
 
 /// CPU time for debug information.
 struct Ration {
-  std::chrono::nanoseconds at_first, most;  ///< `most`: of what is saved up
+  std::chrono::nanoseconds at_first;    ///< until `first_time` is over
+  std::chrono::nanoseconds most;        ///< of what is saved up later, and of debt
+  std::chrono::nanoseconds first_time;  ///< from the beginning
+};
+
+/// What is left of one. At first a file is read while anything is left; later, only once as much is saved as it
+/// is likely to take.
+class RationLeft {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  RationLeft(const Ration& ration, Clock::time_point began);
+
+  void save(std::chrono::nanoseconds cpu_time);
+  void spend(std::chrono::nanoseconds cpu_time);
+  /// `now` does not go back.
+  [[nodiscard]] bool suffices_for(std::chrono::nanoseconds likely, Clock::time_point now);
+
+ private:
+  Ration ration_;
+  Clock::time_point first_ends_;
+  bool is_first_ = true;
+  std::chrono::nanoseconds left_;
 };
 
 struct BackgroundLimits {
@@ -66,6 +89,9 @@ struct FileNumbers {
 class BackgroundSymboliser {
  public:
   using Clock = std::chrono::steady_clock;
+
+  /// Files that wait for debug information, each with descriptors.
+  static constexpr std::size_t max_put_off = 64;
 
   explicit BackgroundSymboliser(const BackgroundLimits& limits = background_limits());
   ~BackgroundSymboliser();
@@ -126,6 +152,7 @@ class BackgroundSymboliser {
     bool slow_done = false;  ///< the slow thread has, or has found that it cannot either:
     bool given_up = false;
     Clock::time_point slow_after{};
+    std::optional<std::chrono::nanoseconds> details_took;  ///< the last time
     std::uint64_t used = 0;
   };
 
@@ -134,8 +161,11 @@ class BackgroundSymboliser {
   void name_one(Lane& lane, Symboliser& symboliser, std::unique_lock<std::mutex>& lock);
   void take(const FileKey& key, std::span<const Address> addresses, const Resolved& resolved);
   void put_off(const FileKey& key, Request request);
+  void take_up();
+  bool may_read_details(const FileKey& key);
   /// With the lock. False: the system gives none.
   bool start_threads();
+  static std::map<FileKey, Request>::iterator oldest(std::map<FileKey, Request>& waiting);
   static void add(std::map<FileKey, Request>& waiting, const FileKey& key, Request request);
   void make_room();
 
@@ -145,7 +175,7 @@ class BackgroundSymboliser {
   std::condition_variable asked_, resolved_;
   Lane quick_, slow_;
   std::map<FileKey, Request> put_off_;  ///< until there is time for their debug information
-  std::chrono::nanoseconds left_;       ///< of it
+  std::optional<RationLeft> ration_;    ///< of it
   std::map<FileKey, KnownFile> files_;
   std::size_t frames_ = 0;  ///< of files_, together
   std::uint64_t requests_ = 0;

@@ -175,7 +175,7 @@ TEST_F(Hostile, FilesThatTakeLongHoldNoOthersUp) {
 TEST_F(Hostile, DebugInformationIsARation) {
   using std::chrono::seconds;
   BackgroundLimits limits;
-  limits.ration = Ration{seconds(0), seconds(60)};
+  limits.ration = Ration{seconds(0), seconds(60), seconds(0)};
   const auto file = opened(honest), same = opened(honest);
   const auto identity = sandbox::FileMemory::from(opened(honest)).value()->identity();
   const auto root = FileDescriptor(::open("/", O_PATH | O_CLOEXEC));
@@ -199,6 +199,50 @@ TEST_F(Hostile, DebugInformationIsARation) {
   for (const File& asked : {one, other}) {
     EXPECT_EQ(name(asked).name, "main");
     EXPECT_NE(name(asked).line, 0U);
+  }
+}
+
+// Each file that waits has descriptors. What is dropped has no name, so it is asked for when it is sampled again.
+TEST_F(Hostile, WhatHasWaitedLongestForDebugInformationIsDropped) {
+  using std::chrono::seconds;
+  BackgroundLimits limits;
+  limits.ration = Ration{seconds(0), seconds(60), seconds(0)};
+  BackgroundSymboliser names(limits);
+  const std::string bytes = content(honest);
+  const std::vector addresses{address_of(honest, "main")};
+  struct Copy {
+    FileDescriptor descriptor;
+    File file;
+  };
+  std::vector<Copy> copies;
+  for (std::size_t i = 0; i <= BackgroundSymboliser::max_put_off; ++i) {
+    copies.push_back({in_memory(bytes), {}});
+    auto same = FileDescriptor(::fcntl(copies.back().descriptor.get(), F_DUPFD_CLOEXEC, 0));
+    const auto identity = sandbox::FileMemory::from(std::move(same)).value()->identity();
+    copies.back().file = {std::to_string(i), copies.back().descriptor.get(), {}, identity};
+  }
+  const auto wait = [&] { names.wait({BackgroundSymboliser::Clock::now() + seconds(60)}); };
+  const auto of = [&](std::size_t copy) {
+    return names.names(key_of(copies[copy].file), addresses);
+  };
+  for (const Copy& copy : copies) {
+    names.ask(copy.file, addresses);
+    wait();
+  }
+  EXPECT_EQ(of(0).unresolved, 1U);
+  for (std::size_t i = 1; i < copies.size(); ++i) {
+    ASSERT_EQ(of(i).unresolved, 0U) << i;
+    EXPECT_EQ(of(i).resolved.frames[0].back().line, 0U) << i;
+  }
+  names.ask(copies[0].file, addresses);
+  wait();
+  EXPECT_EQ(of(0).unresolved, 0U);
+  EXPECT_EQ(of(1).unresolved, 1U) << "it has waited longest by now";
+  names.allow(seconds(60));
+  wait();
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    ASSERT_EQ(of(i).unresolved, i == 1 ? 1U : 0U) << i;
+    if (i != 1) EXPECT_NE(of(i).resolved.frames[0].back().line, 0U) << i;
   }
 }
 
