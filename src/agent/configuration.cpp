@@ -1,6 +1,8 @@
 #include "agent/configuration.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/file_descriptor.hpp"
 #include "base/limits.hpp"
 #include "base/text.hpp"
 
@@ -221,7 +224,14 @@ Result<std::vector<ConfiguredKey>> parse_configuration(std::string_view text, st
 Result<std::vector<ConfiguredKey>> read_configuration(const std::string& path,
                                                       std::span<const KnownKey> known,
                                                       std::string_view repeated) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
+  // What is at the other end of a pipe may come never, and not again for a reload.
+  const FileDescriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat status {};
+  if (!opened || ::fstat(opened.get(), &status) != 0) return unreadable(path, errno);
+  if (S_ISFIFO(status.st_mode))
+    return fail(ErrorCode::unsupported, path + " is a pipe", "a regular file is required");
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(
+      ::fdopen(::fcntl(opened.get(), F_DUPFD_CLOEXEC, 0), "r"), &std::fclose);
   if (!file) return unreadable(path, errno);
   std::string text(limits::configuration_bytes + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));

@@ -86,6 +86,11 @@ Engine engine_of(std::string_view url) {
   return scheme == nullptr ? Engine::otlp : scheme->engine;
 }
 
+bool lacks_tls(std::string_view url) {
+  const Scheme* scheme = scheme_of(url);
+  return scheme != nullptr && std::string_view(scheme->http) == "http";
+}
+
 Result<Endpoint> parse_endpoint(std::string_view text, bool whole, Signal signal) {
   TRY(curl_library());
   const Scheme* scheme = scheme_of(text);

@@ -21,6 +21,9 @@ enum class Engine : std::uint8_t {
 /// By the scheme alone; `otlp` for any other text.
 Engine engine_of(std::string_view url);
 
+/// Whether a URL has no TLS, by the scheme alone; false for any other text.
+bool lacks_tls(std::string_view url);
+
 enum class Protocol : std::uint8_t {
   http,        ///< OTLP over HTTP
   grpc,        ///< OTLP over gRPC

@@ -1,6 +1,7 @@
 #include "export/http.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -18,6 +19,7 @@
 #include "base/limits.hpp"
 #include "export/clickhouse.hpp"
 #include "export/grpc.hpp"
+#include "sandbox/files.hpp"
 
 namespace vitrine::exporter {
 
@@ -123,6 +125,13 @@ void set_tls_files(const CurlLibrary& curl, CURL* easy, const ExportOptions& opt
 /// socket without a server, and goes as far as it does without a response.
 Result<void> check_tls_files(const CurlLibrary& curl, const ExportOptions& options) {
   if (options.authorities.empty() && options.certificate.empty() && options.key.empty()) return {};
+  for (const std::string& path : {options.authorities, options.certificate, options.key}) {
+    if (path.empty()) continue;
+    // A connection would wait for a pipe, again and again.
+    const auto file = sandbox::open_regular_at(AT_FDCWD, path);
+    if (!file && file.error().code == ErrorCode::unsupported)
+      return fail(ErrorCode::usage, file.error().message, file.error().remedy);
+  }
   const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -418,9 +419,35 @@ TEST(AgentCheck, PrintsNoPassword) {
   };
   EXPECT_THAT(printed("otlp+https://me:s3cret@host:4318/a:b@c"),
               HasSubstr("\"otlp+https://me:(hidden)@host:4318/a:b@c\""));
+  for (const std::string password :
+       {"s3cret", "/s3cret", "s3c/ret/s3cret", "12/s3cret", "s3?#cret"}) {
+    const Outcome outcome =
+        check(folder, "[export]\nurl = \"otlp+https://me:" + password + "@host\"\n");
+    EXPECT_THAT(outcome.out + outcome.err, Not(HasSubstr("cret"))) << password;
+  }
   EXPECT_THAT(printed("otlp+https://me@host:4318"), HasSubstr("\"otlp+https://me@host:4318\""));
   EXPECT_THAT(printed("clickhouse+http://host:8123/t?user=me&password=s3cret&x=1"),
               HasSubstr("t?user=me&password=(hidden)&x=1\""));
+}
+
+TEST(AgentCheck, RefusesAuthoritiesForAUrlWithoutTls) {
+  Folder folder;
+  const std::string authorities = "ca = \"" + (folder / "ca.pem").string() + "\"\n";
+  for (const std::string url : {"otlp+http://host:4318", "otlp+grpc://host:4317"}) {
+    const Outcome outcome = check(folder, "[export]\nurl = \"" + url + "\"\n" + authorities);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("are for TLS"));
+  }
+}
+
+// Whatever writes to it may come never.
+TEST(AgentCheck, RefusesAPipe) {
+  Folder folder;
+  const std::string pipe = (folder / "pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const Outcome outcome = vitrine({"agent", "--check", pipe});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr(pipe + " is a pipe"));
 }
 
 TEST(AgentCheck, TheFileOfThePackageIsRightWithAndWithoutItsComments) {

@@ -1,5 +1,6 @@
 // TLS: whom we trust, and who we are.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <thread>
 
@@ -88,6 +89,12 @@ TEST_P(Tls, FilesThatCannotBeUsedAreRefusedBeforeAnythingIsSent) {
   EXPECT_THAT(refused("", "/no/such.pem", "/no/key.pem"), HasSubstr("invalid client certificate"));
   EXPECT_THAT(refused("", certificate_.file, other.key), HasSubstr("invalid client certificate"));
   EXPECT_THAT(refused("", empty, certificate_.key), HasSubstr("invalid client certificate"));
+  // Of a pipe, whatever writes to it may come never.
+  const std::string pipe = (folder_ / "pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(refused(pipe, "", ""), HasSubstr(pipe + " is a pipe"));
+  EXPECT_THAT(refused("", pipe, certificate_.key), HasSubstr(pipe + " is a pipe"));
+  EXPECT_THAT(refused("", certificate_.file, pipe), HasSubstr(pipe + " is a pipe"));
   EXPECT_EQ(refused(certificate_.file, certificate_.file, certificate_.key), "");
 }
 

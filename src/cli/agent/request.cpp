@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace vitrine::cli {
 namespace {
 
@@ -399,8 +401,14 @@ std::string with_hidden_password(std::string url) {
   constexpr std::string_view hidden = "(hidden)", parameter = "password=";
   if (const std::size_t scheme = url.find("://"); scheme != url.npos) {
     const std::size_t user = scheme + 3;
-    const std::size_t at = url.substr(0, url.find_first_of("/?#", user)).rfind('@');
+    const std::size_t end = std::min(url.find_first_of("/?#", user), url.size());
     const std::size_t colon = url.find(':', user);
+    std::size_t at = url.substr(0, end).rfind('@');
+    if (at == url.npos && colon < end) {  // a password may have such characters, too
+      const std::string_view port = std::string_view(url).substr(colon + 1, end - colon - 1);
+      const bool is_port = std::ranges::all_of(port, is_digit);
+      at = url.substr(0, is_port ? url.find_first_of("?#", user) : url.npos).rfind('@');
+    }
     if (at != url.npos && colon < at) url.replace(colon + 1, at - colon - 1, hidden);
   }
   if (const std::size_t at = url.find(parameter); at != url.npos) {

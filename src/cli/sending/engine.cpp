@@ -63,6 +63,13 @@ Result<void> EngineOptions::check(bool more) const {
                         !options_.spool.empty() || options_.spool_bytes != 0 ||
                         !options_.authorities.empty() || !options_.certificate.empty() ||
                         !options_.key.empty();
+  const bool has_files =
+      !options_.authorities.empty() || !options_.certificate.empty() || !options_.key.empty();
+  if (has_files && exporter::lacks_tls(options_.url))
+    return fail(ErrorCode::usage,
+                "--export-ca, --export-certificate and --export-key are for TLS, which the URL of "
+                "--export lacks",
+                "give otlp+https://HOST or otlp+grpcs://HOST");
   if (given() || !anything) return {};
   return fail(ErrorCode::usage, "--export-* and --spool require --export",
               "add --export otlp+http://HOST:4318");
