@@ -90,6 +90,19 @@ TEST(BadTarget, AZombieHasEnded) {
   }
 }
 
+// It may have ended since it was listed.
+TEST(BadTarget, AZombieAmongOthersIsLeftOut) {
+  Child zombie = Child::spawn({"true"}), other = Child::spawn({"sleep", "100"});
+  zombie.rest_of_output();
+  const std::string gone = std::to_string(zombie.pid());
+  const Outcome outcome = vitrine({"profile", gone, std::to_string(other.pid()), "--off-cpu",
+                                   "--duration", "100ms", "-o", "-", "--format", "ndjson"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("process " + gone + " has ended: it is a zombie"));
+  EXPECT_THAT(outcome.err, HasSubstr("it is left out"));
+  EXPECT_EQ(vitrine({"profile", gone, gone}).status, 4);
+}
+
 TEST(BadTarget, A32BitProcessIsToldApart) {
   Child child = Child::spawn({PROGRAM_32BIT});
   ASSERT_EQ(child.read_line(), "ready");

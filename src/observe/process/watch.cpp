@@ -79,6 +79,19 @@ Result<void> ProcessWatch::add(pid_t pid) {
   return {};
 }
 
+Result<void> ProcessWatch::add(std::span<const pid_t> pids) {
+  std::vector<Error> missing;
+  for (const pid_t pid : pids) {
+    auto added = add(pid);
+    if (added) continue;
+    if (added.error().code != ErrorCode::not_found) return added;
+    missing.push_back(std::move(added.error()));
+  }
+  if (!missing.empty() && targets_.empty()) return tl::unexpected(std::move(missing.front()));
+  for (const Error& error : missing) listener_.note(error.message + ": it is left out");
+  return {};
+}
+
 Result<void> ProcessWatch::launch(const std::vector<std::string>& command) {
   auto held = Launched::hold(command);
   if (!held && held.error().code == ErrorCode::not_permitted) {
@@ -209,7 +222,9 @@ void ProcessWatch::look_at(ObservedProcess& process, Clock::time_point when) {
 }
 
 void ProcessWatch::look_again_soon(ObservedProcess& process) {
-  look_at(process, Clock::now() + second_looks[0]);
+  const std::size_t first = looks_late_ && !process.is_target() ? second_looks.size() - 1 : 0;
+  look_at(process, Clock::now() + second_looks[first]);
+  process.looks_ = first;
 }
 
 void ProcessWatch::look_again() {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,6 +47,8 @@ class ProcessWatch {
 
   /// Adds a target. Errors: not_found (also one that has ended); limit (too many processes).
   Result<void> add(pid_t pid);
+  /// Adds those that are there, and notes the others. Errors: as add(); not_found: if none is.
+  Result<void> add(std::span<const pid_t> pids);
 
   /// Starts a program, held before its first instruction where that is possible. Errors: as
   /// Launched.
@@ -75,6 +78,10 @@ class ProcessWatch {
   /// that is observed: without it, and where one is, no longer than where each is urgent.
   void set_longest_pause(std::chrono::milliseconds pause) { longest_pause_ = pause; }
 
+  /// Of others than targets, the listener looks once, a second after the last change: what it needs before that it
+  /// finds out with their first record.
+  void look_late() { looks_late_ = true; }
+
   /// Sleeps for `time`, less when something happens, a look is due, or a signal comes.
   void wait(std::chrono::milliseconds time);
 
@@ -93,6 +100,7 @@ class ProcessWatch {
   ProcessRegistry& processes_;
   Listener& listener_;
   bool follow_;
+  bool looks_late_ = false;
   std::optional<Launched> launched_;
   std::vector<ProcessRegistry::Process> targets_;
   std::unique_ptr<target::ProcessEvents> events_;

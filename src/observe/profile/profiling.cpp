@@ -231,7 +231,8 @@ Result<void> LiveProfiling::begin() {
   watch_.emplace(processes_, static_cast<ProcessWatch::Listener&>(*this), options_.follow);
   watch_->set_longest_pause(are_given() && !options_.always_on ? longest_pause_of_given
                                                                : longest_pause);
-  for (const pid_t pid : options_.pids) TRY(watch_->add(pid));
+  if (options_.always_on) watch_->look_late();
+  TRY(watch_->add(options_.pids));
   TRY(open_profiler());
   if (!options_.command.empty()) TRY(watch_->launch(options_.command));
   for (ObservedProcess* process : watch_->all()) look_at(*process);
@@ -359,7 +360,12 @@ void LiveProfiling::changed(ObservedProcess& process, bool again) {
   const auto is_refused = [&] {
     return !its.programs.empty() && !may_be_selected(options_.selection, *its.programs.front());
   };
-  if (!process.is_target() && !(again && is_met)) return;
+  if (!process.is_target() && !is_met) return;
+  if (!process.is_target() && !again) {
+    // Most are never sampled: a look takes longer than all else that is done for them.
+    its.labels_wait = its.labels_wait || options_.always_on.has_value();
+    return;
+  }
   if (!process.is_target() && is_refused()) {
     its.labels_wait = true;
     return;
