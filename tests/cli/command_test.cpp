@@ -96,7 +96,7 @@ TEST(BadTarget, AZombieAmongOthersIsLeftOut) {
   zombie.rest_of_output();
   const std::string gone = std::to_string(zombie.pid());
   const Outcome outcome = vitrine({"profile", gone, std::to_string(other.pid()), "--off-cpu",
-                                   "--duration", "100ms", "-o", "-", "--format", "ndjson"});
+                                   "--duration", "100ms", "-o", "-", "--format", "json"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("process " + gone + " has ended: it is a zombie"));
   EXPECT_THAT(outcome.err, HasSubstr("it is left out"));
