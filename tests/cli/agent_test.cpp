@@ -419,11 +419,10 @@ TEST(AgentCheck, PrintsNoPassword) {
   };
   EXPECT_THAT(printed("otlp+https://me:s3cret@host:4318/a:b@c"),
               HasSubstr("\"otlp+https://me:(hidden)@host:4318/a:b@c\""));
-  for (const std::string password :
-       {"hunter", "/hunter", "hun/ter/hunter", "12/hunter", "hu?#nter"}) {
+  for (const std::string password : {"qzqz", "/qzqz", "qzqz/qzqz", "12/qzqz", "qzqz?#qzqz"}) {
     const Outcome outcome =
         check(folder, "[export]\nurl = \"otlp+https://me:" + password + "@host\"\n");
-    EXPECT_THAT(outcome.out + outcome.err, Not(HasSubstr("hu"))) << password;
+    EXPECT_THAT(outcome.out + outcome.err, Not(HasSubstr("qzqz"))) << password;
   }
   EXPECT_THAT(printed("otlp+https://me@host:4318"), HasSubstr("\"otlp+https://me@host:4318\""));
   EXPECT_THAT(printed("clickhouse+http://host:8123/t?user=me&password=s3cret&x=1"),
