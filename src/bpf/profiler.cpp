@@ -374,7 +374,7 @@ class LoadedProfiler final : public Profiler {
 
   /// Of what came in late, rows may be others' by now.
   [[nodiscard]] bool has_rows_of(std::uint32_t generation) const {
-    return RowTable::are_kept(generation, program_->bss->profile_config.generation);
+    return RowTable::are_kept(generation, program_->bss->profile_state.generation);
   }
 
   void hand_over(vitrine_span_sample span) {
