@@ -44,7 +44,6 @@ Result<void> Channel::send(MessageKind kind, std::span<const std::byte> bytes,
   std::size_t sent = 0;
   const std::size_t whole = sizeof head + bytes.size();
   while (sent < whole) {
-    TRY(wait(POLLOUT, until));
     iovec parts[2];
     msghdr message{};
     message.msg_iov = parts;
@@ -58,7 +57,9 @@ Result<void> Channel::send(MessageKind kind, std::span<const std::byte> bytes,
     const ssize_t n = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n >= 0)
       sent += static_cast<std::size_t>(n);
-    else if (errno != EINTR && errno != EAGAIN)
+    else if (errno == EAGAIN)
+      TRY(wait(POLLOUT, until));
+    else if (errno != EINTR)
       return gone();
   }
   return {};
@@ -69,8 +70,9 @@ Result<Message> Channel::receive(std::size_t most, Clock::time_point until, cons
   Message message;
   std::size_t got = 0;
   std::size_t whole = sizeof head;
+  bool must_wait = true;  // what follows the first bytes is mostly there
   while (got < whole) {
-    TRY(wait(POLLIN, until, extend));
+    if (must_wait) TRY(wait(POLLIN, until, extend));
     const bool in_head = got < sizeof head;
     iovec part{in_head ? reinterpret_cast<std::byte*>(&head) + got
                        : message.bytes.data() + (got - sizeof head),
@@ -81,6 +83,7 @@ Result<Message> Channel::receive(std::size_t most, Clock::time_point until, cons
     header.msg_iovlen = 1;
     passed.expect(header);
     const ssize_t n = ::recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    must_wait = n < 0 && errno == EAGAIN;
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n <= 0) return gone();
     if (const int descriptor = passed.received(header); descriptor >= 0)
