@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <span>
@@ -279,12 +280,15 @@ std::vector<std::uint32_t> part(const std::vector<std::uint32_t>& from, std::siz
           from.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
+std::size_t sites_of(const Record& record) {
+  return std::max(record.offsets.size(), record.enabled_offsets.size());
+}
+
 }  // namespace
 
 std::vector<Record> split(const Record& record) {
-  const std::size_t sites = std::max(record.offsets.size(), record.enabled_offsets.size());
   std::vector<Record> parts;
-  for (std::size_t at = 0; at == 0 || at < sites; at += limits::dof_record_sites) {
+  for (std::size_t at = 0; at == 0 || at < sites_of(record); at += limits::dof_record_sites) {
     Record one = record;
     one.offsets = part(record.offsets, at);
     one.enabled_offsets = part(record.enabled_offsets, at);
@@ -297,8 +301,12 @@ Result<std::vector<std::byte>> write(Object& object) {
   TRY(check(object));
   for (Provider& provider : object.providers) {
     std::vector<Record> records;
-    for (const Record& record : provider.records)
-      for (Record& one : split(record)) records.push_back(std::move(one));
+    records.reserve(provider.records.size());
+    for (Record& record : provider.records)
+      if (sites_of(record) <= limits::dof_record_sites)
+        records.push_back(std::move(record));
+      else
+        std::ranges::move(split(record), std::back_inserter(records));
     provider.records = std::move(records);
   }
   return Writer(object).write();

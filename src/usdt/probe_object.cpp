@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,19 @@ constexpr std::string_view note_owner{"stapsdt\0", 8};
 constexpr std::uint32_t note_type = 3;
 constexpr std::uint32_t own_features = 3;  // of stubs: IBT and SHSTK, or BTI and PAC
 
+/// Stable. Each is moved once: there are tens of thousands.
+void sort_by_probe(std::vector<FunctionSites>& functions) {
+  std::vector<std::size_t> order(functions.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t at) {
+    return std::pair(functions[at].provider, functions[at].probe);
+  });
+  std::vector<FunctionSites> sorted;
+  sorted.reserve(functions.size());
+  for (const std::size_t at : order) sorted.push_back(std::move(functions[at]));
+  functions = std::move(sorted);
+}
+
 class Builder {
  public:
   Builder(const Definition& definition, ProbeObjectParts parts)
@@ -40,9 +54,7 @@ class Builder {
         frames_(machine_) {}
 
   Result<std::vector<std::byte>> build() {
-    std::ranges::stable_sort(parts_.functions, {}, [](const FunctionSites& one) {
-      return std::pair(one.provider, one.probe);
-    });
+    sort_by_probe(parts_.functions);
     // gdb takes the addresses in a section of that type for absolute: with notes it needs none.
     dof_section_ = writer_.add(NewSection{".SUNW_dof",
                                           parts_.sdt ? std::uint32_t{SHT_PROGBITS} : sht_sunw_dof,
