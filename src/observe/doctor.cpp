@@ -19,6 +19,7 @@
 #include "bpf/profiler.hpp"
 #include "bpf/sampler.hpp"
 #include "bpf/thread_iterator.hpp"
+#include "bpf/uprobes.hpp"
 #include "sandbox/capabilities.hpp"
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
@@ -274,6 +275,10 @@ std::vector<Finding> examine() {
   examine_kernel(findings);
   examine_modes(findings);
   return findings;
+}
+
+bool attaching_takes_admin() {
+  return !bpf::has_uprobe_multi().value_or(true);
 }
 
 }  // namespace vitrine::observe

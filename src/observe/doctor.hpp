@@ -29,4 +29,7 @@ std::string_view name(Finding::Verdict verdict);
 /// Looks at this machine and user now. Never fails: what cannot be found out is a finding.
 std::vector<Finding> examine();
 
+/// Whether attaching to probes takes CAP_SYS_ADMIN: on Linux before 6.6.
+bool attaching_takes_admin();
+
 }  // namespace vitrine::observe

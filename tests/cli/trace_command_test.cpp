@@ -459,6 +459,14 @@ TEST(TraceCommand, OneOfTwoIsKilledAndTheOtherGoesOn) {
   EXPECT_EQ(comes_to("state 0"), "state 0");
 }
 
+TEST(TraceCommand, AFunctionWithoutItsModuleIsExplained) {
+  Child tracer = Child::spawn({"sh", "-c", "exec \"$@\" 2>&1", "sh", VITRINE, "trace",
+                               std::to_string(::getpid()), "func:malloc"});
+  EXPECT_THAT(tracer.read_line(patience).value_or(""), HasSubstr("has no probe func:malloc"));
+  EXPECT_THAT(tracer.read_line(patience).value_or(""), HasSubstr("write func:MODULE:FUNCTION"));
+  EXPECT_EQ(tracer.wait(), 1);
+}
+
 TEST(TraceCommand, ALauncherOutlivesATracerThatIsKilled) {
   Child tracer = Child::spawn({"sh", "-c", "exec \"$@\" 2>&1", "sh", VITRINE, "trace", "subject:*",
                                "--exec", "--", "sh", "-c", "read line; echo \"got $line\""});

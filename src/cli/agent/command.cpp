@@ -9,7 +9,7 @@
 #include "cli/shell/libraries.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
-#include "observe/trace/trace.hpp"
+#include "observe/doctor.hpp"
 
 namespace vitrine::cli {
 namespace {

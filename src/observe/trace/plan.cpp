@@ -50,6 +50,9 @@ Error no_such_probe(const TraceOptions& options, const std::vector<std::string>&
     argument = "FILE";
   }
   if (probe::is_function_pattern(patterns.front())) return missing.explain(patterns.front(), where);
+  if (patterns.front().starts_with("func:"))
+    return {ErrorCode::failed, fmt::format("{} has no probe {}", where, patterns.front()),
+            "for a function, write func:MODULE:FUNCTION, for example func:libc:malloc"};
   if (seen.empty())
     return {ErrorCode::failed, where + " has no probes",
             "probes are compiled in with <vitrine/sdt.h> or <sys/sdt.h>; llvm-strip and sstrip "

@@ -9,7 +9,6 @@
 
 #include "base/notes.hpp"
 #include "base/text.hpp"
-#include "bpf/uprobes.hpp"
 #include "observe/events/event_labels.hpp"
 #include "observe/process/cgroups.hpp"
 #include "observe/process/facts.hpp"
@@ -588,10 +587,6 @@ std::vector<std::string> LiveTrace::take_notes() {
 }
 
 }  // namespace
-
-bool attaching_takes_admin() {
-  return !bpf::has_uprobe_multi().value_or(true);
-}
 
 Result<std::unique_ptr<Trace>> Trace::open(TraceOptions options) {
   auto trace = std::make_unique<LiveTrace>(std::move(options));

@@ -102,9 +102,6 @@ struct TraceCounters {
   std::uint64_t unread = 0;         ///< fires of which what matches could not be read
 };
 
-/// Whether attaching takes CAP_SYS_ADMIN: on Linux before 6.6.
-bool attaching_takes_admin();
-
 class Trace {
  public:
   using Sink = std::function<void(const TraceEvent&)>;
