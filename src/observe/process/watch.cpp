@@ -23,8 +23,10 @@ namespace {
 using std::chrono::milliseconds;
 
 /// The dynamic linker is at work for some time after it has mapped a library.
-constexpr std::array<milliseconds, 4> second_looks{milliseconds(2), milliseconds(20),
-                                                   milliseconds(200), milliseconds(1000)};
+constexpr std::array second_looks{milliseconds(2), milliseconds(20), milliseconds(200),
+                                  milliseconds(1000)};
+/// Most programs of a build have ended before the first of these.
+constexpr std::array fewer_second_looks{milliseconds(20), milliseconds(1000)};
 /// Where processes come and go without a pause, they are looked at as often as this.
 constexpr milliseconds event_pause{5};
 
@@ -221,10 +223,13 @@ void ProcessWatch::look_at(ObservedProcess& process, Clock::time_point when) {
   looks_.emplace(when, process.weak_from_this());
 }
 
+std::span<const milliseconds> ProcessWatch::second_looks_at(const ObservedProcess& process) const {
+  if (looks_less_ && !process.is_target()) return fewer_second_looks;
+  return second_looks;
+}
+
 void ProcessWatch::look_again_soon(ObservedProcess& process) {
-  const std::size_t first = looks_late_ && !process.is_target() ? second_looks.size() - 1 : 0;
-  look_at(process, Clock::now() + second_looks[first]);
-  process.looks_ = first;
+  look_at(process, Clock::now() + second_looks_at(process).front());
 }
 
 void ProcessWatch::look_again() {
@@ -236,8 +241,9 @@ void ProcessWatch::look_again() {
     const auto process = weak.lock();
     if (!process || process->next_look_ != when || !process->has_pid()) continue;
     listener_.changed(*process, true);
-    if (process->next_look_ != when || ++process->looks_ >= second_looks.size()) continue;
-    process->next_look_ = now + second_looks[process->looks_];
+    const std::span<const milliseconds> pauses = second_looks_at(*process);
+    if (process->next_look_ != when || ++process->looks_ >= pauses.size()) continue;
+    process->next_look_ = now + pauses[process->looks_];
     looks_.emplace(process->next_look_, weak);
   }
 }

@@ -78,9 +78,9 @@ class ProcessWatch {
   /// that is observed: without it, and where one is, no longer than where each is urgent.
   void set_longest_pause(std::chrono::milliseconds pause) { longest_pause_ = pause; }
 
-  /// Of others than targets, the listener looks once, a second after the last change: what it needs before that it
-  /// finds out with their first record.
-  void look_late() { looks_late_ = true; }
+  /// Others than targets are looked at less often after a change, and not at once: what the listener needs before
+  /// that it finds out with their first record.
+  void look_less() { looks_less_ = true; }
 
   /// Sleeps for `time`, less when something happens, a look is due, or a signal comes.
   void wait(std::chrono::milliseconds time);
@@ -93,6 +93,8 @@ class ProcessWatch {
 
   void handle(const target::ProcessEvent& event);
   void take_change(ObservedProcess& process);
+  [[nodiscard]] std::span<const std::chrono::milliseconds> second_looks_at(
+      const ObservedProcess& process) const;
   void look_at(ObservedProcess& process, Clock::time_point when);
   void take_ended();
   void look_for_ends();
@@ -100,7 +102,7 @@ class ProcessWatch {
   ProcessRegistry& processes_;
   Listener& listener_;
   bool follow_;
-  bool looks_late_ = false;
+  bool looks_less_ = false;
   std::optional<Launched> launched_;
   std::vector<ProcessRegistry::Process> targets_;
   std::unique_ptr<target::ProcessEvents> events_;

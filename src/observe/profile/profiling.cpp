@@ -231,7 +231,7 @@ Result<void> LiveProfiling::begin() {
   watch_.emplace(processes_, static_cast<ProcessWatch::Listener&>(*this), options_.follow);
   watch_->set_longest_pause(are_given() && !options_.always_on ? longest_pause_of_given
                                                                : longest_pause);
-  if (options_.always_on) watch_->look_late();
+  if (options_.always_on) watch_->look_less();
   TRY(watch_->add(options_.pids));
   TRY(open_profiler());
   if (!options_.command.empty()) TRY(watch_->launch(options_.command));
