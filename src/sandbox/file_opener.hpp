@@ -58,12 +58,6 @@ using ForkedLife = void (*)(int socket, pid_t parent, std::span<const std::byte>
 /// Opens it without more ado: this process waits for whatever serves it.
 Result<OpenedFile> open_at_once(const OpenRequest& request);
 
-/// Opens, in this process, the regular file that `path` leads to below the directory `root` (a descriptor), where that
-/// waits for no server: the kernel has each part of the path in memory (RESOLVE_CACHED, Linux 5.12), the file is on a
-/// file system that is assumed to respond, and it is the one with that device and inode. nullopt: it is not so.
-std::optional<OpenedFile> open_cached_below(int root, const std::string& path, std::uint64_t device,
-                                            std::uint64_t inode);
-
 /// Whether an open file (O_PATH) is on a file system that is assumed to respond. Asks no server.
 bool responds(int handle);
 /// Whether all mounts that paths below this directory lead to are; false, too: that is not known.

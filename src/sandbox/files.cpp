@@ -91,12 +91,11 @@ Result<FileDescriptor> reopen(int handle, const std::string& path) {
   return open_leased(fmt::format("/proc/self/fd/{}", handle), path);
 }
 
-/// A handle as reopen() takes it. `resolve`: RESOLVE_* in addition.
-Result<FileDescriptor> handle_below(int root, const std::string& path, std::uint64_t flags,
-                                    std::uint64_t resolve = 0) {
+/// A handle as reopen() takes it.
+Result<FileDescriptor> handle_below(int root, const std::string& path, std::uint64_t flags) {
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC | flags;
-  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | resolve;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
   FileDescriptor handle(
       static_cast<int>(::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how)));
   if (handle) return handle;
@@ -152,18 +151,6 @@ Result<OpenedFile> open_regular_link(int dir, const std::string& path) {
 
 Result<OpenedFile> open_regular_below(int root, const std::string& path) {
   return open_path({Named::below, root, path});
-}
-
-std::optional<OpenedFile> open_cached_below(int root, const std::string& path, std::uint64_t device,
-                                            std::uint64_t inode) {
-  const auto handle = handle_below(root, path, 0, RESOLVE_CACHED);
-  if (!handle) return std::nullopt;
-  const PlaceIdentity place = place_identity(handle->get());
-  if (place.device != device || place.inode != inode || !responds(handle->get()))
-    return std::nullopt;
-  auto file = reopen(handle->get(), path);
-  if (!file) return std::nullopt;
-  return OpenedFile(std::move(*file));
 }
 
 Result<OpenedFile> open_owned_below(int root, const std::string& path, uid_t owner) {

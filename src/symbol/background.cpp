@@ -47,6 +47,8 @@ constexpr Ration always_on_ration{std::chrono::milliseconds(500), std::chrono::m
                                   std::chrono::minutes(1)};
 /// Of the debug information of a file that has not been read: libc takes that long for each MiB of its code.
 constexpr std::chrono::milliseconds likely_time_of_mebibyte{30};
+constexpr std::int64_t max_likely_size = std::int64_t{1}
+                                         << 40;  // a sparse file may seem to be larger
 
 FileDescriptor copy_of(int descriptor) {
   return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
@@ -145,7 +147,7 @@ void BackgroundSymboliser::take_up() {
 
 bool BackgroundSymboliser::may_read_details(const FileKey& key) {
   if (!ration_) return true;
-  const auto size = std::max<std::int64_t>(0, key.first.size);
+  const auto size = std::clamp<std::int64_t>(key.first.size, 0, max_likely_size);
   const auto of_size = likely_time_of_mebibyte * (static_cast<double>(size) / (1U << 20));
   const auto likely = files_[key].details_took.value_or(
       std::chrono::duration_cast<std::chrono::nanoseconds>(of_size));
@@ -327,7 +329,8 @@ void BackgroundSymboliser::name_one(Lane& lane, Symboliser& symboliser,
   KnownFile& known = files_[key];
   if (is_quick && ration_ && depth == Depth::all && !resolved.reduced) {
     ration_->spend(took);
-    known.details_took = took;
+    // Of a file that is still open, a look takes little: it may be closed by the next.
+    known.details_took = std::max(known.details_took.value_or(took), took);
   }
   if (is_quick && depth == Depth::all) take_up();
   if (!is_quick) known.slow_after = ended + limits_.slow_pause * (ended - began);

@@ -152,7 +152,7 @@ class BackgroundSymboliser {
     bool slow_done = false;  ///< the slow thread has, or has found that it cannot either:
     bool given_up = false;
     Clock::time_point slow_after{};
-    std::optional<std::chrono::nanoseconds> details_took;  ///< the last time
+    std::optional<std::chrono::nanoseconds> details_took;  ///< the longest of them
     std::uint64_t used = 0;
   };
 

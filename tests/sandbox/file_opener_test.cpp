@@ -12,7 +12,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -120,34 +119,6 @@ TEST_F(ServedFile, OnALocalFileSystemIsOpenedItself) {
   ASSERT_TRUE(opened) << opened.error().message;
   EXPECT_FALSE(opened->original);
   EXPECT_TRUE(read(std::move(*opened)) == content());
-}
-
-/// Of the file that a path leads to now: what place_identity() has of it.
-std::optional<OpenedFile> open_cached(const std::string& path, const PlaceIdentity& wanted) {
-  const auto root = open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY).value();
-  return open_cached_below(root.get(), path, wanted.device, wanted.inode);
-}
-
-TEST_F(ServedFile, IsNotOpenedByWhatTheKernelHasInMemory) {
-  const FileDescriptor handle(::open(path.c_str(), O_PATH | O_CLOEXEC));
-  const PlaceIdentity served = place_identity(handle.get());
-  EXPECT_FALSE(open_cached(path, served));
-  stop(SERVED_STOP);
-  EXPECT_FALSE(open_cached(path, served)) << "and waits for no server";
-}
-
-TEST_F(ServedFile, BesideIsALocalOneThatIs) {
-  const std::string local = place / "content";
-  const FileDescriptor handle(::open(local.c_str(), O_PATH | O_CLOEXEC));
-  const PlaceIdentity wanted = place_identity(handle.get());
-  auto opened = open_cached(local, wanted);
-  ASSERT_TRUE(opened);
-  EXPECT_TRUE(read(std::move(*opened)) == content());
-  std::filesystem::rename(local, place / "moved");
-  EXPECT_FALSE(open_cached(local, wanted));
-  std::ofstream(local) << "another one";
-  EXPECT_FALSE(open_cached(local, wanted)) << "it is another file";
-  EXPECT_TRUE(open_cached(place / "moved", wanted));
 }
 
 TEST_F(ServedFile, ThatIsNotServedIsTold) {

@@ -229,7 +229,13 @@ std::span<const milliseconds> ProcessWatch::second_looks_at(const ObservedProces
 }
 
 void ProcessWatch::look_again_soon(ObservedProcess& process) {
-  look_at(process, Clock::now() + second_looks_at(process).front());
+  const auto now = Clock::now();
+  const auto soon = now + second_looks_at(process).front();
+  // One that maps code without a pause is looked at all the same.
+  if (process.next_look_ > now && process.next_look_ <= soon)
+    process.looks_ = 0;
+  else
+    look_at(process, soon);
 }
 
 void ProcessWatch::look_again() {

@@ -17,7 +17,6 @@
 #include "base/clock.hpp"
 #include "base/limits.hpp"
 #include "observe/events/event_labels.hpp"
-#include "sandbox/file_opener.hpp"
 #include "sandbox/files.hpp"
 #include "target/mapped_files.hpp"
 #include "target/proc_file.hpp"
@@ -136,10 +135,6 @@ std::size_t max_files() {
 CodeReader::OpenedFile CodeReader::open(const CodePlaces& places, const target::Mapping& mapping) {
   if (files_.size() >= max_files()) forget_unused();
   if (files_.size() >= max_files()) return fail(ErrorCode::limit, "too many files are open");
-  if (places.root >= 0)
-    if (auto cached =
-            sandbox::open_cached_below(places.root, mapping.name, mapping.device, mapping.inode))
-      return sandbox::FileMemory::from(std::move(*cached));
   const target::MappedFile file{mapping.device, mapping.inode, mapping.name, {mapping}};
   auto opened = places.proc_dir >= 0 ? target::open_mapped(places.proc_dir, file)
                                      : fail(ErrorCode::not_found, "its process has ended");
@@ -285,8 +280,6 @@ Result<ProcessCode> CodeReader::read(int proc_dir, std::span<const target::Mappi
   if (read_ns != nullptr) *read_ns = now_ns(CLOCK_MONOTONIC);
   if (code.mappings.size() > max_mappings) code.mappings.resize(max_mappings);
   bound_names(code.mappings);
-  const auto root = target::open_at(proc_dir, "root", O_PATH | O_DIRECTORY);
-  const CodePlaces places{proc_dir, root ? root->get() : -1};
   std::vector<unwind::Region> regions;
   std::size_t at = 0;  // in `before`, which is by address, too
   std::shared_ptr<MadeCode> made;
@@ -298,7 +291,7 @@ Result<ProcessCode> CodeReader::read(int proc_dir, std::span<const target::Mappi
     if (is_known)
       code.files.push_back(files[at]);
     else if (mapping.inode != 0)
-      code.files.push_back(file_of(places, mapping));
+      code.files.push_back(file_of({proc_dir, -1}, mapping));
     else
       code.files.push_back(mapping.name == "[vdso]" ? vdso_of(proc_dir, mapping) : nullptr);
     if (is_made_code(mapping) && made == nullptr) made = made_code(proc_dir);
