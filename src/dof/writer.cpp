@@ -122,7 +122,7 @@ class Writer {
 
   void add(Provider& provider) {
     std::string probes, maps, offsets, enabled_offsets;
-    std::map<std::vector<std::uint8_t>, std::uint32_t> known_maps;
+    std::map<std::string, std::uint32_t> known_maps;
     for (const Record& record : provider.records) {
       vitrine_dof_probe raw{};
       raw.address = record.word;
@@ -132,9 +132,11 @@ class Writer {
       raw.translated_types = strings_.add(record.prototype.translated);
       raw.native_count = static_cast<std::uint8_t>(record.prototype.native.size());
       raw.translated_count = static_cast<std::uint8_t>(record.prototype.translated.size());
-      const auto [map, is_new] = known_maps.try_emplace(record.prototype.argument_map,
-                                                        static_cast<std::uint32_t>(maps.size()));
-      if (is_new) maps.append(map->first.begin(), map->first.end());
+      const auto& of_arguments = record.prototype.argument_map;
+      const auto [map, is_new] =
+          known_maps.try_emplace(std::string(of_arguments.begin(), of_arguments.end()),
+                                 static_cast<std::uint32_t>(maps.size()));
+      if (is_new) maps += map->first;
       raw.argument_index = map->second;
       raw.offset_index = append_offsets(offsets, record.offsets);
       raw.offset_count = static_cast<std::uint16_t>(record.offsets.size());
