@@ -192,15 +192,15 @@ class GnuHash {
     for (std::size_t i = 0; i < chains.size(); ++i) {
       const std::span<const std::uint32_t> read =
           std::span(entries[i]).first(requests[i].got / sizeof entries[i][0]);
-      if (passes_all(chains[i], read, candidates)) going_on.push_back(chains[i]);
+      if (goes_on_after(chains[i], read, candidates)) going_on.push_back(chains[i]);
     }
     chains = std::move(going_on);
     return candidates;
   }
 
   /// Goes along `entries`, which are next in `chain`. Returns whether it goes on after them.
-  static bool passes_all(Chain& chain, std::span<const std::uint32_t> entries,
-                         std::vector<Candidate>& candidates) {
+  static bool goes_on_after(Chain& chain, std::span<const std::uint32_t> entries,
+                            std::vector<Candidate>& candidates) {
     for (const std::uint32_t entry : entries) {
       if ((entry | 1) == (chain.hash | 1))
         candidates.push_back({chain.name, static_cast<std::uint32_t>(chain.index)});

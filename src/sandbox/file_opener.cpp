@@ -424,11 +424,6 @@ void FileOpener::end() {
   child_.end();
 }
 
-bool FileOpener::forks() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock && forks_ && is_there();
-}
-
 Result<Child> FileOpener::fork(ForkedLife life, std::span<const std::byte> settings, int socket) {
   constexpr std::chrono::seconds longest_fork(1);
   const auto failed = [](const char* why) { return fail(ErrorCode::failed, why); };

@@ -78,9 +78,6 @@ class FileOpener {
   /// Ends the process; the next one forks no children. For the thread that started it.
   void end();
 
-  /// Whether fork() is worth a try.
-  [[nodiscard]] bool forks();
-
   /// A child of this process that the opener has forked. Errors: failed (also where it was not start()ed, or is busy).
   Result<Child> fork(ForkedLife life, std::span<const std::byte> settings, int socket);
 

@@ -156,7 +156,7 @@ Result<Worker> Worker::start(const char* name, const Limits& wanted, const MakeS
 }
 
 Result<Worker> Worker::start_alone(const char* name, const Limits& wanted, MakeServiceAlone make) {
-  if (FileOpener::of_this_process().forks()) {
+  {
     auto [own_end, its] = TRY(connect_to_worker());
     WorkerSettings settings{{}, with_share(wanted), make};
     std::strncpy(settings.name, name, sizeof settings.name - 1);

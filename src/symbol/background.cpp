@@ -47,8 +47,8 @@ constexpr Ration always_on_ration{std::chrono::milliseconds(500), std::chrono::m
                                   std::chrono::minutes(1)};
 /// Of the debug information of a file that has not been read: libc takes that long for each MiB of its code.
 constexpr std::chrono::milliseconds likely_time_of_mebibyte{30};
-constexpr std::int64_t max_likely_size = std::int64_t{1}
-                                         << 40;  // a sparse file may seem to be larger
+/// A sparse file may seem to be larger.
+constexpr std::int64_t max_likely_size = std::int64_t{1} << 40;
 
 FileDescriptor copy_of(int descriptor) {
   return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
