@@ -20,6 +20,7 @@
 
 #include "base/limits.hpp"
 #include "sandbox/worker.hpp"
+#include "symbol/address_ranges.hpp"
 #include "symbol/compressed_sections.hpp"
 
 namespace vitrine::symbol {
@@ -31,6 +32,10 @@ constexpr std::uint64_t max_read = 1U << 20;
 /// takes a tenth of the time.
 constexpr std::uint64_t kept_with_pages = 128U << 20;
 
+std::string not_decompressed(const std::string& section) {
+  return fmt::format("its section {} cannot be decompressed", section);
+}
+
 /// In place of libdw's own, which prints that on stderr.
 void __attribute__((noreturn)) end_out_of_memory() {
   ::_exit(sandbox::out_of_memory);
@@ -40,7 +45,7 @@ void __attribute__((noreturn)) end_out_of_memory() {
 
 std::size_t allocated() {
   const struct mallinfo2 now = ::mallinfo2();
-  return now.uordblks + now.hblkhd;
+  return now.uordblks + now.hblkhd + InflatedSections::mapped_bytes();
 }
 
 Result<std::unique_ptr<DwarfInfo>> DwarfInfo::open(int descriptor, const elf::File& elf,
@@ -108,7 +113,7 @@ Result<std::unique_ptr<DwarfInfo::Session>> DwarfInfo::begin(int descriptor, Pur
   session->elf.inflate();
   session->dwarf.reset(dwarf_begin_elf(session->elf.get(), DWARF_C_READ, nullptr));
   if (const std::string name = still_compressed(session->elf.get()); !name.empty())
-    session->problem = fmt::format("its section {} cannot be decompressed", name);
+    session->problem = not_decompressed(name);
   if (session->dwarf == nullptr)
     return fail(ErrorCode::malformed,
                 session->problem.empty() ? dwarf_errmsg(-1) : session->problem.c_str());
@@ -125,10 +130,87 @@ DwarfInfo::DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf
     if ((section.flags & SHF_EXECINSTR) != 0 && (section.flags & SHF_ALLOC) != 0)
       code_.push_back({section.address, section.address + section.size});
   std::sort(code_.begin(), code_.end(), [](Code a, Code b) { return a.start < b.start; });
+  if (purpose != Purpose::names || !list_units(headers)) ask_units();
+  let_go_of_pages();
+}
+
+/// False: nothing is listed.
+bool DwarfInfo::list_units(const elf::File& headers) {
+  Elf* const elf = session_->elf.get();
+  std::size_t names = 0;
+  if (elf_getshdrstrndx(elf, &names) != 0) return false;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
+    GElf_Shdr header{};
+    if (gelf_getshdr(section, &header) == nullptr || header.sh_type == SHT_NOBITS ||
+        (header.sh_flags & SHF_COMPRESSED) != 0)
+      continue;
+    const char* const name = elf_strptr(elf, names, header.sh_name);
+    if (name == nullptr || std::string_view(name) != ".debug_aranges") continue;
+    const Elf_Data* const data = elf_rawdata(section, nullptr);
+    if (data == nullptr || data->d_buf == nullptr) return false;
+    ListedUnits listed =
+        symbol::list_units({static_cast<const std::byte*>(data->d_buf), data->d_size},
+                           headers.encoding, [this](Address start) { return is_code(start); });
+    listed_ = std::move(listed.offsets);
+    ranges_ = std::move(listed.ranges);
+    tops_.resize(listed_.size());
+    return !listed_.empty();
+  }
+  return false;
+}
+
+/// Where their code is.
+void DwarfInfo::ask_units() {
+  listed_.clear();
+  tops_.clear();
+  units_.clear();
+  size_ = 0;
+  ranges_ = {};
+  if (session_ == nullptr) return;
+  session_->elf.inflated().expect(".debug_info", ~std::size_t{0});
   add_units();
   add_from_aranges();
   ranges_.build();
-  let_go_of_pages();
+}
+
+/// Of a unit that is listed. False: there is none.
+bool DwarfInfo::find_top(std::uint32_t index) {
+  Dwarf_Die& top = tops_[index];
+  if (top.cu != nullptr || session_ == nullptr) return top.cu != nullptr;
+  ::Dwarf* const dwarf = session_->dwarf.get();
+  const Dwarf_Off offset = listed_[index];
+  Dwarf_Off next = 0;
+  std::size_t header = 0;
+  std::uint8_t kind = 0;
+  if (dwarf_next_unit(dwarf, offset, &next, &header, nullptr, nullptr, nullptr, nullptr, nullptr,
+                      nullptr) != 0)
+    return false;
+  session_->elf.inflated().expect(".debug_info", next);
+  Dwarf_Die found = {};
+  if (dwarf_offdie(dwarf, offset + header, &found) == nullptr || dwarf_cuoffset(&found) != header ||
+      dwarf_cu_info(found.cu, nullptr, &kind, nullptr, nullptr, nullptr, nullptr, nullptr) != 0 ||
+      (kind != DW_UT_compile && kind != DW_UT_skeleton))
+    return false;
+  top = found;
+  return true;
+}
+
+std::optional<std::uint32_t> DwarfInfo::unit_of(Address address) {
+  const auto found = ranges_.find(address);
+  if (found || listed_.empty()) return found;
+  ask_units();
+  return ranges_.find(address);
+}
+
+/// The same, if its topmost entry can be read.
+std::optional<std::uint32_t> DwarfInfo::readable_unit_of(Address address) {
+  auto index = unit_of(address);
+  if (index && !listed_.empty() && !find_top(*index)) {
+    ask_units();
+    index = ranges_.find(address);
+  }
+  if (index && tops_[*index].cu == nullptr) return std::nullopt;
+  return index;
 }
 
 /// libdw looks for the file by its build id alone when it does not know where this one lies.
@@ -153,13 +235,14 @@ void DwarfInfo::take_shared(Session& session) {
 /// The units are the same.
 void DwarfInfo::begin_anew() {
   std::vector<Dwarf_Off> offsets;
-  for (Dwarf_Die& top : tops_) offsets.push_back(dwarf_dieoffset(&top));
+  if (listed_.empty())
+    for (Dwarf_Die& top : tops_) offsets.push_back(dwarf_dieoffset(&top));
   units_.clear();
   size_ = allocated_ = 0;
   session_.reset();
   if (auto fresh = begin(descriptor_, purpose_)) session_ = std::move(*fresh);
   for (std::size_t i = 0; i < tops_.size(); ++i)
-    if (session_ == nullptr ||
+    if (session_ == nullptr || !listed_.empty() ||
         dwarf_offdie(session_->dwarf.get(), offsets[i], &tops_[i]) == nullptr)
       tops_[i] = {};
 }
@@ -176,10 +259,13 @@ void DwarfInfo::let_go_of_pages() {
 /// that must not hide what really lies behind it. Code that many units have and the linker kept
 /// once is described by each of them: the first is as good as any.
 void DwarfInfo::add(Address start, Address end, std::uint32_t unit) {
-  const auto after = std::upper_bound(code_.begin(), code_.end(), start,
+  if (is_code(start) && ranges_.size() < limits::dwarf_ranges) ranges_.add(start, end, unit, ~unit);
+}
+
+bool DwarfInfo::is_code(Address address) const {
+  const auto after = std::upper_bound(code_.begin(), code_.end(), address,
                                       [](Address a, Code code) { return a < code.start; });
-  if (after != code_.begin() && start < (after - 1)->end && ranges_.size() < limits::dwarf_ranges)
-    ranges_.add(start, end, unit, ~unit);
+  return after != code_.begin() && address < (after - 1)->end;
 }
 
 void DwarfInfo::add_units() {
@@ -227,21 +313,29 @@ void DwarfInfo::add_from_aranges() {
 }
 
 Frames DwarfInfo::find(Address address, std::size_t depth) {
-  const auto index = ranges_.find(address);
-  if (!index) return {};
-  const bool is_new = !units_.contains(*index);
+  const auto likely = unit_of(address);
+  if (!likely) return {};
+  const bool is_new = !units_.contains(*likely);
   if (is_new && allocated_ > kept_) begin_anew();
-  if (tops_[*index].cu == nullptr) return {};
   const std::size_t before = is_new ? allocated() : 0;
+  const auto index = readable_unit_of(address);
+  if (!index) return {};
   DwarfUnit& known = unit(*index);
   Frames frames = known.find(address, depth);
   if (is_new) allocated_ += allocated() - std::min(allocated(), before);
   if (problem_.empty()) problem_ = known.problem();
+  if (const std::string broken = session_->elf.inflated().broken(); !broken.empty()) {
+    problem_ = not_decompressed(broken);
+    units_.clear();
+    tops_.assign(tops_.size(), Dwarf_Die{});
+    session_.reset();
+    return {};
+  }
   return frames;
 }
 
 std::optional<Dwarf_Die> DwarfInfo::function_around(Address address) {
-  const auto index = ranges_.find(address);
+  const auto index = readable_unit_of(address);
   if (!index) return std::nullopt;
   return unit(*index).function_around(address);
 }

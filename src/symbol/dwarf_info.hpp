@@ -72,8 +72,9 @@ class DwarfUnit {
 };
 
 // DwarfInfo: what the debug information of a file has for an address. Units are read when an address of
-// theirs is first asked for. libdw keeps what it has read of a unit until it ends: when find() has read
-// more than it may keep, it begins anew.
+// theirs is first asked for. Which they are, .debug_aranges has (without reading them); where that lacks an address,
+// each unit is asked. libdw keeps what it has read of a unit until it ends: when find() has read more than it may keep,
+// it begins anew.
 
 class DwarfInfo {
  public:
@@ -90,10 +91,8 @@ class DwarfInfo {
   /// more.
   Frames find(Address address, std::size_t depth);
 
-  /// A number of the unit that an address is in.
-  [[nodiscard]] std::optional<std::uint32_t> unit_of(Address address) const {
-    return ranges_.find(address);
-  }
+  /// A number of the unit that an address is in; others have it once each unit had to be asked.
+  [[nodiscard]] std::optional<std::uint32_t> unit_of(Address address);
 
   /// The entry of the function that has code at an address of its own; nothing: none is known.
   std::optional<Dwarf_Die> function_around(Address address);
@@ -127,6 +126,7 @@ class DwarfInfo {
     [[nodiscard]] Elf* get() const { return elf_.get(); }
     /// Compressed sections, before libdw does it.
     void inflate();
+    [[nodiscard]] InflatedSections& inflated() { return inflated_; }
     [[nodiscard]] std::size_t mapped_bytes() const { return mapped_.size(); }
     /// Which the kernel has still.
     void let_go_of_pages() const;
@@ -156,6 +156,11 @@ class DwarfInfo {
   static Result<std::unique_ptr<Session>> begin(int descriptor, Purpose purpose);
   static void take_shared(Session& session);
   void begin_anew();
+  bool list_units(const elf::File& headers);
+  void ask_units();
+  bool find_top(std::uint32_t index);
+  std::optional<std::uint32_t> readable_unit_of(Address address);
+  [[nodiscard]] bool is_code(Address address) const;
   void add_units();
   void add_from_aranges();
   void add(Address start, Address end, std::uint32_t unit);
@@ -170,9 +175,10 @@ class DwarfInfo {
   struct Code {
     Address start = 0, end = 0;
   };
-  std::vector<Code> code_;       ///< sections of it
-  std::vector<Dwarf_Die> tops_;  ///< of units
-  Intervals ranges_;             ///< indexes of tops_
+  std::vector<Code> code_;         ///< sections of it
+  std::vector<Dwarf_Off> listed_;  ///< where units are; empty: all have been asked
+  std::vector<Dwarf_Die> tops_;    ///< of units, of those that are listed where they have been read
+  Intervals ranges_;               ///< indexes of tops_
   std::unordered_map<std::uint32_t, DwarfUnit> units_;
   std::size_t size_ = 0;  ///< of units_, together
   std::string problem_;

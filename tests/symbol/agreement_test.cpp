@@ -93,6 +93,38 @@ TEST(Agreement, LargeProgram) {
   RecordProperty("same", static_cast<int>(agreement.same));
 }
 
+// Of large sections no more is inflated than what is read: whatever comes first, the result is the same.
+TEST(Agreement, LargeCompressedSections) {
+  constexpr Address in_no_unit = 1;
+  const auto addresses = test::drawn_addresses(LARGE_PROGRAM, 500);
+  const std::string path = SUBJECT_DIR "/large-gz";
+  const auto file = sandbox::open_regular_at(AT_FDCWD, path).value();
+  const auto plain = sandbox::open_regular_at(AT_FDCWD, LARGE_PROGRAM).value();
+  Symboliser of_plain;
+  const Resolved whole = of_plain.resolve({LARGE_PROGRAM, plain.get(), {}}, addresses);
+  const auto expect_same = [&](Symboliser& symboliser, std::size_t from, std::size_t count) {
+    const auto some = std::span(addresses).subspan(from, count);
+    const Resolved answer = symboliser.resolve({path, file.get(), {}}, some);
+    EXPECT_EQ(answer.problem, "");
+    for (std::size_t i = 0; i < count; ++i)
+      EXPECT_EQ(answer.frames[i], whole.frames[from + i])
+          << hex(some[i]) << '\n'
+          << test::described(answer.frames[i]) << "not compressed:\n"
+          << test::described(whole.frames[from + i]);
+  };
+  for (std::size_t first = 0; first < 20; ++first) {  // units at any place of the file
+    Symboliser symboliser;
+    expect_same(symboliser, first, 1);
+    if (first % 2 == 0) {
+      const Resolved nothing = symboliser.resolve({path, file.get(), {}}, std::vector{in_no_unit});
+      EXPECT_TRUE(nothing.frames[0].empty());
+    }
+    expect_same(symboliser, first + 1, 3);
+  }
+  Symboliser symboliser;
+  expect_same(symboliser, 0, addresses.size());
+}
+
 // What is not in DWARF comes from the symbol tables.
 TEST(Agreement, SymbolTablesAlone) {
   for (const char* name : {"no-debug", "exports-only", "mini"}) {

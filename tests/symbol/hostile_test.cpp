@@ -408,6 +408,29 @@ TEST_F(Hostile, CompressedSectionsThatLie) {
   expect_unharmed(symboliser);
 }
 
+// A large section is inflated as far as it is read: what is not one further on is noticed when that is read.
+TEST_F(Hostile, LargeCompressedSectionThatBreaks) {
+  const std::string path = SUBJECT_DIR "/large-gz";
+  std::string changed = content(path);
+  auto memory = sandbox::FileMemory::from(opened(path)).value();
+  const auto elf = elf::read_file(*memory).value();
+  const elf::Section* const section = elf.find(".debug_info");
+  ASSERT_NE(section, nullptr);
+  ASSERT_NE(section->flags & SHF_COMPRESSED, 0U);
+  std::memset(changed.data() + section->offset + section->size / 10 * 9, 0xff, 4096);
+  const auto file = in_memory(changed);
+  const Address main = address_of(path, "main");
+  constexpr Address in_no_unit = 1;
+  Symboliser symboliser;
+  static_cast<void>(symboliser.resolve({"large-gz", file.get(), {}}, std::vector{in_no_unit}));
+  const Resolved answer = symboliser.resolve({"large-gz", file.get(), {}}, std::vector{main});
+  EXPECT_EQ(answer.problem, "its section .debug_info cannot be decompressed");
+  ASSERT_EQ(answer.frames.at(0).size(), 1U);
+  EXPECT_EQ(answer.frames[0][0].name, "main");
+  EXPECT_EQ(answer.frames[0][0].file, "");
+  expect_unharmed(symboliser);
+}
+
 // A name of a debug file leads to regular ELF files alone, whatever the program says.
 TEST_F(Hostile, DebugFilesThatAreNone) {
   const auto dir = std::filesystem::temp_directory_path() / "vitrine-symbol-debug-files";
