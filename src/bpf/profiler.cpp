@@ -265,6 +265,11 @@ class LoadedProfiler final : public Profiler {
 
   [[nodiscard]] std::size_t ring_bytes() const { return RecordRing::size_of(options_.ring_bytes); }
 
+  [[nodiscard]] std::uint32_t processes() const {
+    constexpr std::uint32_t fewest = 256, most = 64 * 1024;
+    return std::bit_ceil(std::clamp(options_.processes, fewest, most));
+  }
+
   [[nodiscard]] std::uint32_t blocks() const {
     return static_cast<std::uint32_t>(
         std::clamp<std::size_t>(options_.pending_bytes, 1U << 20, 1U << 30) / VITRINE_BLOCK_BYTES);
@@ -283,6 +288,10 @@ class LoadedProfiler final : public Profiler {
     bpf_map__set_max_entries(maps.scratches, scratches);
     bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
     if (rows() != 0) bpf_map__set_max_entries(maps.rows, 2 * rows());
+    for (bpf_map* const of_processes :
+         {maps.targets, maps.assumed, maps.announced, maps.reused_at, maps.unwind_spaces})
+      bpf_map__set_max_entries(of_processes,
+                               std::min(bpf_map__max_entries(of_processes), processes()));
     if (filter() != 0) bpf_map__set_max_entries(maps.unwanted, refused_subjects);
     if (options_.selects) bpf_map__set_max_entries(maps.refused_processes, refused_processes);
     bpf_program__set_autoload(program_->progs.reused, options_.unwinds != VITRINE_UNWINDS_NOT);

@@ -28,6 +28,8 @@ struct ProfilerOptions {
   bool wakers = false;         ///< off-CPU: also what wakes threads; then no sample is refused
   bool every_process = false;  ///< false: those that want() was called for
   bool follow = false;         ///< what these fork, too, even before want() is called for it
+  /// For which want() is called, at most; of few, less is kept: it takes a millisecond to clear.
+  std::uint32_t processes = 64 * 1024;
   bool kernel_stacks = true;
   vitrine_unwinds unwinds = VITRINE_UNWINDS_NOT;
   std::size_t stack_bytes = 16U << 10;  ///< most of one copy of a stack; limits::stack_copy at most

@@ -306,6 +306,11 @@ bool MemoryReader::begin() {
   return child_.handle() >= 0;
 }
 
+void MemoryReader::start() {
+  forget_after_fork();
+  if (!child_) static_cast<void>(begin());
+}
+
 void MemoryReader::dismiss() {
   socket_ = FileDescriptor();
   if (child_) {

@@ -175,6 +175,9 @@ class MemoryReader {
   /// reads has its own, and none waits for another's. It is made at the first request.
   static MemoryReader& of_this_thread();
 
+  /// Makes it now: it shares all the memory that this process has by then.
+  void start();
+
   MemoryReader() = default;
   MemoryReader(const MemoryReader&) = delete;
   MemoryReader& operator=(const MemoryReader&) = delete;

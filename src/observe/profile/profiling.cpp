@@ -17,6 +17,7 @@
 #include "observe/profile/selection.hpp"
 #include "sandbox/file_opener.hpp"
 #include "sandbox/seats.hpp"
+#include "target/memory_reader.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -62,13 +63,16 @@ constexpr std::uint64_t second_ns = 1'000'000'000;
 constexpr std::size_t bytes_of_waiting = 2048;
 
 /// Samples of CPUs come at a known rate: there is room for a second, each sample with a copy of its
-/// stack. Most have none, and the kernel clears all of the buffer at the start. How often threads leave their
-/// CPUs is not known.
+/// stack. Where the kernel unwinds, that is a quarter as long: most have no copy, the thread that takes them out begins
+/// when a quarter of the buffer is full, and the kernel clears all of it at the start. How often threads leave
+/// their CPUs is not known.
 std::size_t usual_buffer(const ProfilingOptions& options) {
   constexpr std::size_t least = 2U << 20;
   if (options.off_cpu) return usual_buffer_bytes;
   const std::size_t cpus = std::max(1U, std::thread::hardware_concurrency());
-  const std::size_t bytes = cpus * options.frequency * options.stack_bytes;
+  const bool all_are_copied = options.unwind == Unwind::copy || options.verify_unwind;
+  const std::size_t bytes =
+      cpus * options.frequency * options.stack_bytes / (all_are_copied ? 1 : 4);
   return std::bit_ceil(std::clamp(bytes, least, usual_buffer_bytes));
 }
 
@@ -226,7 +230,8 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
 Result<void> LiveProfiling::begin() {
   TRY(check());
   // While this process is small; without it, each worker begins with as much memory as there is by then.
-  if (options_.always_on) static_cast<void>(sandbox::FileOpener::of_this_process().start());
+  static_cast<void>(sandbox::FileOpener::of_this_process().start());
+  target::MemoryReader::of_this_thread().start();
   // Before anything is looked at, so that what happens meanwhile is not missed.
   watch_.emplace(processes_, static_cast<ProcessWatch::Listener&>(*this), options_.follow);
   watch_->set_longest_pause(are_given() && !options_.always_on ? longest_pause_of_given
@@ -274,6 +279,8 @@ Result<void> LiveProfiling::open_profiler() {
   options.wakers = options_.wakers;
   options.every_process = options_.all;
   options.follow = options_.follow;
+  if (are_given() && !options_.wakers)
+    options.processes = static_cast<std::uint32_t>(options_.pids.size());
   options.kernel_stacks = options_.kernel_frames;
   options.stack_bytes = options_.stack_bytes;
   buffer_bytes_ =
@@ -290,7 +297,6 @@ Result<void> LiveProfiling::open_profiler() {
   if (options_.only != nullptr) options.filter = filter_of(*options_.only);
   options.selects = !options_.selection.is_all() && !options_.verify_unwind;
   if (options_.verify_unwind) options.unwinds = VITRINE_UNWINDS_AND_COPIES;
-  // Not less where stacks are unwound in the kernel: until it has the rules, it copies them.
   options.ring_bytes = buffer_bytes_;
   if (options_.always_on) options.kept_sets_bytes = always_on_sets_bytes;
   auto opened = bpf::Profiler::open(options);
