@@ -87,11 +87,9 @@ class AllTypes {
     return fail(ErrorCode::malformed, "the kernel's type information is invalid");
   }
 
-  /// Of types 1 to count().
-  [[nodiscard]] std::uint32_t count() const {
-    return static_cast<std::uint32_t>(places_.size() - 1);
-  }
   [[nodiscard]] bool has(std::uint32_t id) const { return id != 0 && id < places_.size(); }
+  /// Structs and unions that have a name.
+  [[nodiscard]] const std::vector<std::uint32_t>& structs() const { return structs_; }
 
   [[nodiscard]] btf_type at(std::uint32_t id) const { return at_place<btf_type>(places_[id]); }
 
@@ -125,8 +123,12 @@ class AllTypes {
     std::size_t place = 0;
     while (place < types_.size()) {
       if (types_.size() - place < sizeof(btf_type)) return malformed();
-      const auto behind = bytes_behind(at_place<btf_type>(place).info);
+      const auto type = at_place<btf_type>(place);
+      const auto behind = bytes_behind(type.info);
       if (!behind || types_.size() - place - sizeof(btf_type) < *behind) return malformed();
+      const auto kind = BTF_INFO_KIND(type.info);
+      if ((kind == BTF_KIND_STRUCT || kind == BTF_KIND_UNION) && type.name_off != 0)
+        structs_.push_back(static_cast<std::uint32_t>(places_.size()));
       places_.push_back(static_cast<std::uint32_t>(place));
       place += sizeof(btf_type) + *behind;
     }
@@ -134,7 +136,7 @@ class AllTypes {
   }
 
   std::span<const std::byte> types_, strings_;
-  std::vector<std::uint32_t> places_;
+  std::vector<std::uint32_t> places_, structs_;
 };
 
 using IsWanted = std::function<bool(std::string_view)>;
@@ -144,13 +146,8 @@ class Selection {
   Selection(const AllTypes& all, const IsWanted& is_wanted) : all_(all), is_wanted_(is_wanted) {}
 
   Result<void> take_structs() {
-    for (std::uint32_t id = 1; id <= all_.count(); ++id) {
-      const btf_type type = all_.at(id);
-      const auto kind = BTF_INFO_KIND(type.info);
-      if ((kind == BTF_KIND_STRUCT || kind == BTF_KIND_UNION) && type.name_off != 0 &&
-          is_wanted_(all_.name(type.name_off)))
-        TRY(take(id, 0));
-    }
+    for (const std::uint32_t id : all_.structs())
+      if (is_wanted_(all_.name(all_.at(id).name_off))) TRY(take(id, 0));
     return {};
   }
 

@@ -88,8 +88,12 @@ class InflatedSections::Growing {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool is_broken() const { return is_broken_; }
 
+  enum class Reach : std::uint8_t {
+    at_least,  ///< more will be wanted soon
+    until      ///< it is known that no more is wanted soon
+  };
   /// All before `end` is there then, or the section is broken.
-  void grow(std::size_t end);
+  void grow(std::size_t end, Reach reach);
 
   static std::size_t mapped;  ///< of all
 
@@ -105,6 +109,7 @@ class InflatedSections::Growing {
   static void on_fault(int signal, siginfo_t* info, void* context);
   bool make_ready(std::size_t end);
   bool inflate_to(std::size_t end);
+  bool inflate_again_to(libdeflate_decompressor* decompressor, std::size_t end);
 
   std::string name_;
   Bytes stream_;
@@ -133,7 +138,7 @@ std::unique_ptr<InflatedSections::Growing> InflatedSections::Growing::begin(std:
     return ::sigaction(SIGSEGV, &action, &before_) == 0;
   }();
   // With its first piece zlib has allocated all that it needs.
-  if (is_handled) growing->grow(1);
+  if (is_handled) growing->grow(1, Reach::until);
   if (!is_handled || growing->is_broken_) return nullptr;
   return growing;
 }
@@ -145,7 +150,7 @@ void InflatedSections::Growing::on_fault(int, siginfo_t* info, void*) {
   for (Growing* one : all()) {
     const std::size_t at = address - reinterpret_cast<std::uintptr_t>(one->content_.data());
     if (at < one->ready_ || at >= one->content_.size()) continue;
-    one->grow(at + 1);
+    one->grow(at + 1, Reach::at_least);
     errno = saved;
     return;
   }
@@ -179,16 +184,39 @@ bool InflatedSections::Growing::inflate_to(std::size_t end) {
   return ::inflate(&zlib_, Z_SYNC_FLUSH) == Z_OK && zlib_.avail_out == 0;
 }
 
-void InflatedSections::Growing::grow(std::size_t end) {
+/// From the beginning. libdeflate writes in order, and stops where a match has no room, at most 258 bytes before the
+/// end; it does not promise that, so it is looked at. False: it does not do so, or the section is broken.
+bool InflatedSections::Growing::inflate_again_to(libdeflate_decompressor* decompressor,
+                                                 std::size_t end) {
+  constexpr std::size_t looked_at = 4096, longest_match = 258;
+  if (content_.size() - end <= piece || !make_ready(end + piece)) return false;
+  const std::span<std::byte> part = content_.first(ready_);
+  std::size_t taken = 0;
+  const auto result = libdeflate_zlib_decompress_ex(decompressor, stream_.data(), stream_.size(),
+                                                    part.data(), part.size(), &taken, nullptr);
+  const auto last = part.last(looked_at).first(looked_at - longest_match);
+  const bool is_written =
+      std::ranges::any_of(last, [](std::byte one) { return one != std::byte{}; });
+  if (::mprotect(content_.data() + end, piece, PROT_NONE) != 0) return false;
+  mapped -= piece;
+  ready_ = end;
+  return result == LIBDEFLATE_INSUFFICIENT_SPACE && is_written;
+}
+
+void InflatedSections::Growing::grow(std::size_t end, Reach reach) {
   end = std::min(end, content_.size());
   if (end <= ready_ || is_broken_) return;
   const std::size_t wanted = (end + piece - 1) / piece * piece;
-  if (wanted <= content_.size() / part_by_zlib) {
+  const std::size_t by_zlib = content_.size() / part_by_zlib;
+  if (wanted <= by_zlib) {
     is_broken_ = !inflate_to(wanted);
   } else {
     const Decompressor decompressor(libdeflate_alloc_decompressor());
-    is_broken_ = !make_ready(content_.size()) || decompressor == nullptr ||
-                 !inflate_all(decompressor.get(), stream_, content_);
+    const bool may_end = reach == Reach::until && ready_ <= by_zlib && wanted < content_.size();
+    const bool is_enough =
+        may_end && decompressor != nullptr && inflate_again_to(decompressor.get(), wanted);
+    is_broken_ = !is_enough && (decompressor == nullptr || !make_ready(content_.size()) ||
+                                !inflate_all(decompressor.get(), stream_, content_));
   }
   // It must be readable, whatever is there.
   if (is_broken_ && ready_ < content_.size() && !make_ready(content_.size())) ::_exit(1);
@@ -266,7 +294,7 @@ InflatedSections::InflatedSections(Elf* elf) {
 
 void InflatedSections::expect(std::string_view section, std::size_t bytes) {
   for (const auto& growing : growing_)
-    if (growing->name() == section) growing->grow(bytes);
+    if (growing->name() == section) growing->grow(bytes, Growing::Reach::until);
 }
 
 std::string InflatedSections::broken() const {

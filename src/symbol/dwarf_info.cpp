@@ -202,6 +202,13 @@ std::optional<std::uint32_t> DwarfInfo::unit_of(Address address) {
   return ranges_.find(address);
 }
 
+void DwarfInfo::expect_unit(std::uint32_t unit) {
+  constexpr Dwarf_Off usual_unit = 64U << 10;
+  if (unit >= listed_.size() || session_ == nullptr) return;
+  const Dwarf_Off end = unit + 1 < listed_.size() ? listed_[unit + 1] : listed_[unit] + usual_unit;
+  session_->elf.inflated().expect(".debug_info", end);
+}
+
 /// The same, if its topmost entry can be read.
 std::optional<std::uint32_t> DwarfInfo::readable_unit_of(Address address) {
   auto index = unit_of(address);

@@ -94,6 +94,9 @@ class DwarfInfo {
   /// A number of the unit that an address is in; others have it once each unit had to be asked.
   [[nodiscard]] std::optional<std::uint32_t> unit_of(Address address);
 
+  /// It and those before it are about to be read.
+  void expect_unit(std::uint32_t unit);
+
   /// The entry of the function that has code at an address of its own; nothing: none is known.
   std::optional<Dwarf_Die> function_around(Address address);
 

@@ -138,6 +138,7 @@ std::vector<Frames> FileNames::find(std::span<const Address> addresses, bool wit
   }
   // A unit is read once, even if there is no memory for all that are wanted.
   std::ranges::sort(wanted, {}, [](const Wanted& one) { return std::pair(one.unit, one.address); });
+  if (dwarf != nullptr && !wanted.empty()) dwarf->expect_unit(wanted.back().unit);
   for (const Wanted& one : wanted) found[one.position] = find_one(one.address, dwarf, place);
   if (dwarf != nullptr) dwarf->let_go_of_pages();
   return found;
