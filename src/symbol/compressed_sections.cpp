@@ -68,7 +68,7 @@ bool inflate_all(libdeflate_decompressor* decompressor, Bytes stream, std::span<
 
 class InflatedSections::Growing {
  public:
-  /// Null: it is to be inflated at once.
+  /// Null: this is not possible, or not worth it.
   static std::unique_ptr<Growing> begin(std::string_view name, Bytes stream, std::size_t size);
 
   Growing(std::string_view name, Bytes stream, std::span<std::byte> content)
