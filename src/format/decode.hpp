@@ -39,6 +39,9 @@ struct DecodeContext {
   Address address_mask = ~Address{0};
   /// What the snapshot may still take, shared by all its threads; null: no bound.
   std::size_t* bytes_left = nullptr;
+  /// The memory is a copy that may lack what the process has. Labels whose bytes it lacks are left out, with those that
+  /// may be an outdated one of the same key.
+  bool is_copy = false;
 };
 
 struct Decoded {
@@ -90,6 +93,9 @@ class SetBuilder {
   }
   void add(Label label) { result_.set.labels.push_back(std::move(label)); }
   Label& label(std::size_t index) { return result_.set.labels[index]; }
+  void remove(std::size_t index) {
+    result_.set.labels.erase(result_.set.labels.begin() + static_cast<std::ptrdiff_t>(index));
+  }
 
   /// Notes what a limit or unreadable memory cut, or which rule the publisher broke. After a few
   /// of a kind it only counts: a hostile set must not grow the result.

@@ -45,7 +45,8 @@ void as_text_if_raw_id(Label& label, std::uint64_t length) {
 /// keys that were new: a duplicate's value is not read.
 class ArrayDecoder {
  public:
-  ArrayDecoder(Memory& memory, const DecodeContext& context) : memory_(memory), set_(context) {}
+  ArrayDecoder(Memory& memory, const DecodeContext& context)
+      : memory_(memory), is_copy_(context.is_copy), set_(context) {}
 
   Result<Decoded> run(std::uint64_t storage, std::uint64_t count);
 
@@ -59,10 +60,14 @@ class ArrayDecoder {
   bool decode_chunk(std::size_t first, std::span<const layout::Label> entries);
   bool gather(std::size_t first, std::span<const layout::Label> entries);
   void read_strings();
+  [[nodiscard]] bool is_lacking(const StringRead& string) const;
+  bool keep_known_keys();
+  bool keep_whole_values(std::size_t first, std::size_t count);
   bool usable_key(const StringRead& key);
   void note_cut(const char* what, const StringRead& string);
 
   Memory& memory_;
+  bool is_copy_;
   SetBuilder set_;
   std::uint64_t count_ = 0;
   std::vector<Candidate> candidates_;
@@ -119,6 +124,44 @@ bool ArrayDecoder::usable_key(const StringRead& key) {
   return true;
 }
 
+/// Whether the process may have more of it than this copy.
+bool ArrayDecoder::is_lacking(const StringRead& string) const {
+  return is_copy_ && string.into->size() < string.wanted &&
+         set_.pointer(string.source.buf) >= limits::lowest_address;
+}
+
+/// Of the chunk's candidates, once their keys were read from a copy: those before the first key that the copy lacks.
+/// What follows may repeat that key, and would be outdated. False: take no more after these.
+bool ArrayDecoder::keep_known_keys() {
+  const auto lacking = std::find_if(strings_.begin(), strings_.end(),
+                                    [this](const StringRead& key) { return is_lacking(key); });
+  if (lacking == strings_.end()) return true;
+  set_.cut("labels",
+           fmt::format("kept those before label {}, whose key was not copied", lacking->entry));
+  candidates_.resize(static_cast<std::size_t>(lacking - strings_.begin()));
+  return false;
+}
+
+/// Of `count` labels from `first` on, whose values were read: removes those whose values a copy lacks. False: it did, and
+/// what follows may repeat their keys.
+bool ArrayDecoder::keep_whole_values(std::size_t first, std::size_t count) {
+  bool whole = true;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (is_lacking(strings_[i])) {
+      set_.cut("labels",
+               fmt::format("label {}: left out, its value was not copied", strings_[i].entry));
+      whole = false;
+    } else {
+      note_cut("value", strings_[i]);
+      as_text_if_raw_id(set_.label(first + i), strings_[i].source.len);
+    }
+  }
+  if (whole) return true;
+  for (std::size_t i = count; i-- > 0;)
+    if (is_lacking(strings_[i])) set_.remove(first + i);
+  return false;
+}
+
 bool ArrayDecoder::decode_chunk(std::size_t first, std::span<const layout::Label> entries) {
   bool more = gather(first, entries);
 
@@ -128,6 +171,7 @@ bool ArrayDecoder::decode_chunk(std::size_t first, std::span<const layout::Label
     strings_.push_back(
         {candidate.entry, candidate.label.key, candidate.key.size(), &candidate.key});
   read_strings();
+  more &= keep_known_keys();
 
   const std::size_t already = set_.size();
   set_.expect(candidates_.size());
@@ -157,10 +201,7 @@ bool ArrayDecoder::decode_chunk(std::size_t first, std::span<const layout::Label
   // Only now do the labels stay where they are.
   for (std::size_t i = 0; i < values; ++i) strings_[i].into = &set_.label(already + i).value;
   read_strings();
-  for (const StringRead& value : strings_) note_cut("value", value);
-  for (std::size_t i = 0; i < values; ++i)
-    as_text_if_raw_id(set_.label(already + i), strings_[i].source.len);
-  return more;
+  return keep_whole_values(already, values) && more;
 }
 
 Result<Decoded> ArrayDecoder::run(std::uint64_t storage, std::uint64_t count) {
@@ -267,13 +308,20 @@ struct Attributes {
   std::bitset<limits::key_map_entries> present;
 };
 
-Attributes parse(std::span<const std::byte> bytes, const Header& header, SetBuilder& set) {
+/// `is_copy` as in DecodeContext: none of those that are there counts, if one that is lacking may have the same index.
+Attributes parse(std::span<const std::byte> bytes, const Header& header, bool is_copy,
+                 SetBuilder& set) {
   Attributes attributes;
   std::size_t at = 0;
   for (std::size_t n = 0; n < header.max_entries && at < header.max_bytes; ++n) {
     const auto rest = bytes.subspan(at);
     const bool fits = rest.size() >= entry_head &&
                       rest.size() - entry_head >= std::to_integer<std::size_t>(rest[1]);
+    if (!fits && bytes.size() < header.max_bytes && is_copy) {
+      set.cut("attributes", fmt::format("left out: {} of {} bytes were not copied",
+                                        header.max_bytes - bytes.size(), header.max_bytes));
+      return {};
+    }
     if (!fits && bytes.size() < header.max_bytes) {
       set.cut("attributes", fmt::format("kept {}; the rest is not readable", n));
       break;
@@ -355,7 +403,7 @@ Result<Decoded> decode_thread_context(Format format, Memory& memory, Address rec
     set.record_bytes(header.size + header.max_bytes);
   std::vector<std::byte> bytes(header.max_bytes);
   bytes.resize(memory.read_some(record + header.size, bytes));
-  add_labels(parse(bytes, header, set), context.keys, set);
+  add_labels(parse(bytes, header, context.is_copy, set), context.keys, set);
   return set.finish();
 }
 

@@ -46,6 +46,32 @@ TEST(CustomLabelsV1, OtherValuesOfIdsStayAsTheyAre) {
   }
 }
 
+TEST(CustomLabelsV1, OfACopyWholeLabelsCountAlone) {
+  LabelImage image;
+  image.label("tenant", "acme");
+  const auto [length, key] = image.string("body");
+  image.entry(length, key, 5000, 0x50'0000).label("body", "outdated").label("route", "/pay");
+  DecodeContext copy;
+  copy.is_copy = true;
+  const auto decoded = decode_v1(image, copy);
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"tenant", "acme"}, Label{"route", "/pay"}));
+  EXPECT_TRUE(has_cut(decoded->set, "labels"));
+}
+
+TEST(CustomLabelsV1, WhatFollowsAKeyThatACopyLacksMayBeOutdated) {
+  LabelImage image;
+  image.label("tenant", "acme");
+  const auto [length, value] = image.string("/pay");
+  image.entry(5, 0x50'0000, length, value).label("route", "outdated");
+  DecodeContext copy;
+  copy.is_copy = true;
+  const auto decoded = decode_v1(image, copy);
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"tenant", "acme"}));
+  EXPECT_TRUE(has_cut(decoded->set, "labels"));
+}
+
 TEST(CustomLabelsV1, NullSlotIsAnEmptySet) {
   BufferMemory memory;
   memory.place(slot_at, Bytes().u64(0));

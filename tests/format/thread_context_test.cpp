@@ -93,6 +93,18 @@ TEST(OtelThreadContext, LastOfEqualKeysWins) {
   EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"tenant", "new"}, Label{"user", "u"}));
 }
 
+// The last of a key counts, and may be among those that were not copied.
+TEST(OtelThreadContext, OfACopyWithoutItsEndTheIdsCountAlone) {
+  DecodeContext copy;
+  copy.is_copy = true;
+  const auto decoded = decode_bytes(Format::otel_thread_ctx_v1,
+                                    otel_record(attribute(0, "outdated"), 1, 5000), copy);
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_TRUE(decoded->set.trace);
+  EXPECT_THAT(decoded->set.labels, IsEmpty());
+  EXPECT_THAT(decoded->set.truncated, SizeIs(1));
+}
+
 TEST(OtelThreadContext, ZeroIdsMeanNoTrace) {
   auto decoded =
       decode_bytes(Format::otel_thread_ctx_v1,

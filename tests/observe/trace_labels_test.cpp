@@ -26,6 +26,21 @@ TEST_P(TraceLabels, OfTheThreadThatFired) {
   }
 }
 
+TEST(TraceOfLargeLabels, HasThoseThatFit) {
+  Child child = start_trace_subject();
+  const auto trace = open_trace(of_process(child.pid(), {"subject:shot"}));
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, "large"), "large");
+  const auto fires = collect(*trace, 1);
+  ASSERT_EQ(fires.size(), 1U);
+  EXPECT_THAT(fires[0].labels.labels, testing::ElementsAre(format::Label{"tenant", "acme"},
+                                                           format::Label{"route", "/pay"}));
+  EXPECT_THAT(fires[0].labels.truncated,
+              testing::Contains(testing::Field(&format::Truncation::detail,
+                                               "label 1: left out, its value was not copied")));
+  EXPECT_THAT(fires[0].labels_error, testing::HasSubstr("exceed what an event carries"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, TraceLabels, testing::ValuesIn(format_matrix()), name_of_writer);
 INSTANTIATE_TEST_SUITE_P(Locations, TraceLabels, testing::ValuesIn(location_matrix()),
                          name_of_writer);

@@ -1,6 +1,7 @@
 // A program with probes, which does what it is told by its arguments and then on standard input:
 //   fire N        fires subject:shot N times, at two sites in turn, and subject:guarded
 //   values        fires subject:values
+//   large         fires subject:shot under labels, one of which is longer than a fire can carry
 //   fork N        a child fires N times; the child's pid and how it ended are told
 //   run COMMAND   a child executes this program with that one command
 //   exec COMMAND  it executes itself with that one command, and goes on to read its input
@@ -59,6 +60,20 @@ static void fire(int count) {
     if (VITRINE_SEMAPHORE_ENABLED(subject_guarded))
       VITRINE_SHARED_PROBE(subject_guarded, subject, guarded, i);
   }
+  show_none();
+}
+
+/// The second label is too long, and comes again: as a writer shows one that it is replacing.
+static void fire_under_large_labels(void) {
+  static char large[5000];
+  memset(large, 'x', sizeof large);
+  const struct label labels[] = {{{6, "tenant"}, {4, "acme"}},
+                                 {{4, "body"}, {sizeof large, large}},
+                                 {{4, "body"}, {8, "outdated"}},
+                                 {{5, "route"}, {4, "/pay"}}};
+  const struct label_set set = {labels, 4, 4};
+  custom_labels_current_set = &set;
+  shoot(1, "large");
   show_none();
 }
 
@@ -145,6 +160,9 @@ static int obey(char* line) {
   } else if (!strcmp(line, "values")) {
     fire_values();
     puts("values");
+  } else if (!strcmp(line, "large")) {
+    fire_under_large_labels();
+    puts("large");
   } else if (!strcmp(line, "rate")) {
     for (int i = 0; i < number; ++i) shoot(i, "rate");
     puts("rate");

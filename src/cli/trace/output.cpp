@@ -218,7 +218,8 @@ void TraceText::append_labels(const observe::TraceEvent& event, std::size_t begi
       labels_.of(event, [&](const format::LabelSet& labels) { return set_text(labels); });
   if (!set.empty()) add(set);
   if (!event.labels_error.empty())
-    add(style_.yellow(fmt::format("(no labels: {})", printable(event.labels_error))));
+    add(style_.yellow(fmt::format("({} labels: {})", set.empty() ? "no" : "not all",
+                                  printable(event.labels_error))));
   if (event.cut) add(style_.yellow("(cut: the event was full)"));
 }
 

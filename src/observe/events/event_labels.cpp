@@ -382,13 +382,14 @@ bool EventLabels::add(LabelsLook& look, const vitrine_event_header& header, cons
     slot.thread_pointer = thread.thread_pointer;
   }
   std::size_t bytes_left = limits::within_hard_caps(limits_).bytes_per_thread;
-  KernelReading reading = decode_kernel_slot(*look.subject, *now, slot, &bytes_left);
-  if (!reading.complete) {
-    complain(reading.set ? "part of them was not resident at that time"
-                         : reading.set.error().message);
-    return false;
-  }
+  KernelReading reading =
+      decode_kernel_slot(*look.subject, *now, slot, &bytes_left, Lacking::left_out);
+  if (!reading.complete && reading.set)
+    complain(met_absent_page(slot) ? "part of them was not resident at that time"
+                                   : "they exceed what an event carries: 64 labels, 4 KiB each "
+                                     "key, value and record, 16 KiB");
   merge(reading.set);
+  if (!reading.complete) return false;
   if (whole_by_id) {
     if (kept_.size() >= kept_sets) kept_.clear();
     kept_.emplace(key, std::move(reading.set));

@@ -99,8 +99,12 @@ vitrine_target wire_target(Subject& subject, std::uint32_t pid_level) {
   return target;
 }
 
+bool met_absent_page(const KernelSlot& slot) {
+  return std::ranges::any_of(slot.chunks, [](const auto& chunk) { return chunk.bytes.empty(); });
+}
+
 KernelReading decode_kernel_slot(Subject& subject, const Definition& definition,
-                                 const KernelSlot& slot, std::size_t* bytes_left) {
+                                 const KernelSlot& slot, std::size_t* bytes_left, Lacking lacking) {
   target::ProcessMemory& process = subject.process().memory();
   if (slot.state == VITRINE_SLOT_UNALLOCATED) return {format::LabelSet{}, true};
   if (slot.state != VITRINE_SLOT_READ) {
@@ -111,10 +115,11 @@ KernelReading decode_kernel_slot(Subject& subject, const Definition& definition,
   const Address record =
       format::slot_is_pointer(definition.format) ? process.untag(slot.value) : slot.address;
   ChunkMemory sampled(slot.chunks);
-  const auto decode_from = [&](Memory& memory) {
-    return subject.decode(definition, memory, record, slot.thread_pointer, bytes_left);
+  const auto decode_from = [&](Memory& memory, bool is_copy = false) {
+    return subject.decode(definition, memory, record, slot.thread_pointer, bytes_left, nullptr,
+                          is_copy);
   };
-  auto decoded = decode_from(sampled);
+  auto decoded = decode_from(sampled, true);
   if (sufficed(sampled, definition.format, decoded)) return {std::move(decoded), true};
 
   for (const Address address : sampled.missed()) touch(process, address);
@@ -124,7 +129,11 @@ KernelReading decode_kernel_slot(Subject& subject, const Definition& definition,
     auto again = decode_from(whole);
     if (whole.missed().empty()) return {std::move(again), true};
   }
-  return {decode_from(process), false};
+  if (lacking == Lacking::left_out && decoded) return {std::move(decoded), false};
+  auto now = decode_from(process);
+  // For the reason alone, if there is one that lasts.
+  if (lacking == Lacking::left_out && now) return {format::LabelSet{}, false};
+  return {std::move(now), false};
 }
 
 }  // namespace vitrine::observe

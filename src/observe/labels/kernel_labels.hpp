@@ -2,6 +2,7 @@
 // label sets of what it sends.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "base/memory.hpp"
@@ -21,9 +22,14 @@ struct KernelSlot {
 
 struct KernelReading {
   Result<format::LabelSet> set;
-  /// All bytes are of the time of the copy. False: some were not resident then, and came from the
-  /// process later.
+  /// All bytes are of the time of the copy. False: some were not resident then, or more than the kernel copies.
   bool complete = false;
+};
+
+/// What becomes of the bytes that a copy lacks.
+enum class Lacking : std::uint8_t {
+  read_now,  ///< from the process: they may be of another set
+  left_out,  ///< with the labels that they are of, and those that may be an outdated one of the same key
 };
 
 /// At most VITRINE_DEFINITIONS of them, of this machine; no bit of a pointer is a tag.
@@ -32,9 +38,13 @@ vitrine_target wire_target(std::span<const Definition> definitions);
 /// Where the threads of the subject display labels. `pid_level`: of our pid namespace.
 vitrine_target wire_target(Subject& subject, std::uint32_t pid_level);
 
-/// Decodes. What is lacking is read from the process now, so that a next copy finds it resident.
-/// `bytes_left` as in format::DecodeContext.
+/// Whether the kernel met a page that was not resident. False: it copied all, or as much as it has room for.
+bool met_absent_page(const KernelSlot& slot);
+
+/// Decodes. What was not resident is touched in any case, so that a next copy finds it. `bytes_left` as in
+/// format::DecodeContext.
 KernelReading decode_kernel_slot(Subject& subject, const Definition& definition,
-                                 const KernelSlot& slot, std::size_t* bytes_left);
+                                 const KernelSlot& slot, std::size_t* bytes_left,
+                                 Lacking lacking = Lacking::read_now);
 
 }  // namespace vitrine::observe

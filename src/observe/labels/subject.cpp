@@ -136,10 +136,11 @@ format::DecodeContext Subject::decode_context(const Definition& definition,
 Result<format::LabelSet> Subject::decode(const Definition& definition, Memory& memory,
                                          Address record, Address thread_pointer,
                                          std::size_t* bytes_left,
-                                         std::vector<const Definition*>* refreshed) {
+                                         std::vector<const Definition*>* refreshed, bool is_copy) {
   const auto once = [&] {
-    return format::decode_record(definition.format, memory, record,
-                                 decode_context(definition, bytes_left));
+    format::DecodeContext context = decode_context(definition, bytes_left);
+    context.is_copy = is_copy;
+    return format::decode_record(definition.format, memory, record, context);
   };
   const std::size_t bytes_before = bytes_left == nullptr ? 0 : *bytes_left;
   auto decoded = TRY(once());

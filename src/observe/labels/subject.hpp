@@ -95,10 +95,11 @@ class Subject {
   /// Decodes a record with an index that the key map may lack: then reads the key map again and
   /// decodes once more, from the same `memory`. `thread_pointer`: of the thread that has the
   /// record. `refreshed`: definitions whose key maps were read again for the same reading; once is
-  /// enough.
+  /// enough. `is_copy` as in DecodeContext.
   Result<format::LabelSet> decode(const Definition& definition, Memory& memory, Address record,
                                   Address thread_pointer, std::size_t* bytes_left,
-                                  std::vector<const Definition*>* refreshed = nullptr);
+                                  std::vector<const Definition*>* refreshed = nullptr,
+                                  bool is_copy = false);
 
  private:
   /// What holds for one program image. Everything refers to `process`, so it stays where it is.
