@@ -370,6 +370,11 @@ TEST(ProfileCommand, FiltersAndGroups) {
   ASSERT_THAT(seen.samples, Not(IsEmpty()));
   EXPECT_EQ(seen.where(of_tenant("acme")).size(), seen.samples.size());
 
+  const Outcome none = profile({pid, "--filter", "tenant == acme", "--duration", "300ms"});
+  EXPECT_EQ(none.status, 0) << none.err;
+  EXPECT_THAT(none.err, AllOf(HasSubstr("no sample matches --filter"),
+                              Not(HasSubstr("no sample was of a thread"))));
+
   std::vector<std::string> words{"--top", "tenant,route", pid};
   words.insert(words.end(), fast.begin(), fast.end());
   const Outcome top = profile(words);
@@ -404,6 +409,16 @@ TEST(ProfileCommand, SumsUpOnTheTerminal) {
               AllOf(HasSubstr("samples on CPU"), HasSubstr("by tenant"), HasSubstr("acme"),
                     HasSubstr("globex"), HasSubstr("functions on CPU"), HasSubstr("burn_step")));
   EXPECT_THAT(outcome.err, HasSubstr("-o profile.html"));
+}
+
+TEST(ProfileCommand, TableReportsLabelsThatASampleCannotCarry) {
+  Child subject = start_subject({"large acme"});
+  std::vector<std::string> words{std::to_string(subject.pid()), "--top", "tenant"};
+  words.insert(words.end(), fast.begin(), fast.end());
+  const Outcome outcome = profile(words);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("acme"), Not(HasSubstr("(none)"))));
+  EXPECT_THAT(outcome.err, HasSubstr("samples with cut labels"));
 }
 
 // Giving back memory is a part of it that happens after a thread's last user code.

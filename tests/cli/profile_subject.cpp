@@ -3,6 +3,8 @@
 //   burn TENANT     a thread that computes, labelled tenant=TENANT and route=/pay
 //   wait TENANT     a thread that sleeps for 20 ms, again and again, labelled like that
 //   block TENANT    a thread that waits for a message that never comes, labelled like that
+//   large TENANT    a thread that computes, labelled like that by another writer, and with a label that is longer than
+//                   a sample can carry
 //   traced          a thread that computes for trace 0102…10, span a1…a8
 //   load FILE       a thread that computes in a library that is loaded now
 //   made            a thread that computes in code that was made now, named in /tmp/perf-PID.map
@@ -30,6 +32,8 @@
 #include <string>
 #include <thread>
 #include <vitrine/labels.hpp>
+
+extern "C" thread_local void* custom_labels_current_set;
 
 namespace {
 
@@ -72,6 +76,27 @@ void start(const char* name, std::string tenant, void (*work)()) {
     const vitrine::labels::Attach scope(Set::of({{tenant_key, tenant}, {route_key, "/pay"}}));
     work();
   }).detach();
+}
+
+struct ForeignText {
+  std::size_t length;
+  const char* bytes;
+};
+struct ForeignLabel {
+  ForeignText key, value;
+};
+struct ForeignSet {
+  const ForeignLabel* labels;
+  std::size_t count, capacity;
+};
+
+void burn_under_large_labels(const std::string& tenant) {
+  const std::string body(5000, 'x');
+  const ForeignLabel labels[] = {{{4, "body"}, {body.size(), body.data()}},
+                                 {{6, "tenant"}, {tenant.size(), tenant.data()}}};
+  ForeignSet set{labels, 2, 2};
+  custom_labels_current_set = &set;
+  burn();
 }
 
 /// `loop: inc rax; dec rdi; jnz loop; ret`, called again and again.
@@ -123,6 +148,8 @@ void obey(const std::string& line) {
     start("waiter", rest, wait_in_turn);
   } else if (word == "block") {
     start("blocked", rest, wait_for_ever);
+  } else if (word == "large") {
+    std::thread(burn_under_large_labels, rest).detach();
   } else if (word == "traced") {
     std::thread([] {
       const vitrine::labels::TraceId trace{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};

@@ -82,6 +82,7 @@ std::string title_of(const profile::Profile& taken, const ProfileRequest& reques
 
 /// Below the summary.
 void print_hint(const profile::Profile& taken, const ProfileRequest& request) {
+  if (taken.samples.empty() && request.view.has_filter()) return;  // which has been noted
   if (taken.samples.empty())
     note(request.options.off_cpu ? "no thread ran, and none waited as long as --min-block requires"
                                  : "no sample was of a thread that ran: use --off-cpu to see what "

@@ -142,8 +142,10 @@ int show_profile(const profile::Profile& selected, const ProfileView& view,
   if (sender != nullptr) sender->send(selected);
   const int status = write_outputs(selected, view, encoding, text);
   const bool summary = view.top.empty() && view.outputs.empty() && sender == nullptr;
-  if (!view.outputs.empty() || sender != nullptr)
+  if (!summary)  // which has them, too
     for (const std::string& line : lines_of(profile_losses(selected))) note(line);
+  if (selected.samples.empty() && view.has_filter())
+    note("no sample matches --filter: a condition is KEY=VALUE, and blanks are a part of both");
   if (status != exit_done) return status;
   const Style style = Style::of_stdout();
   LineOutput output;

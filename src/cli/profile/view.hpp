@@ -56,6 +56,7 @@ class ProfileView {
   [[nodiscard]] profile::Profile select(profile::Profile taken) const;
   [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
   [[nodiscard]] const Redaction& redaction() const { return filter_.redaction(); }
+  [[nodiscard]] bool has_filter() const { return filter_.only() != nullptr; }
   /// Has samples that the view does not show left out from the start, as far as they can be known then; and
   /// those added up that differ in no more than their time: of profiles that begin every so often.
   void spare(observe::ProfilingOptions& options,
