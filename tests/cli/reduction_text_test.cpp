@@ -119,6 +119,17 @@ TEST(ReductionText, FitsTheTerminal) {
   EXPECT_THAT(widths(reduction_text(table, plain, {})), Each(testing::Le(80U)));
 }
 
+TEST(ReductionText, JsonMarksKeysOfWhichItHasAPart) {
+  ReductionTable table = counts();
+  table.rows[0].keys[0] = probe::StringValue{"acm", true};
+  const auto objects = to_json(table);
+  ASSERT_EQ(objects.size(), 2U);
+  ASSERT_TRUE(objects[0].contains("truncated"));
+  EXPECT_EQ(objects[0]["truncated"].dump(),
+            R"([{"what":"by","detail":"tenant: rows differ in its first bytes alone"}])");
+  EXPECT_FALSE(objects[1].contains("truncated"));
+}
+
 TEST(ReductionText, NeverLetsATargetSteerTheTerminal) {
   ReductionTable table = counts();
   table.rows[0].keys[0] = text("\x1b[2J");

@@ -112,6 +112,12 @@ void add_histogram(Json& object, const ReductionRow& row) {
   }
 }
 
+/// Of a text in a key, of which the row has a part.
+bool is_truncated(const query::Key& key) {
+  const auto* text = key ? std::get_if<probe::StringValue>(&*key) : nullptr;
+  return text != nullptr && text->truncated;
+}
+
 Json row_to_json(const ReductionTable& table, const ReductionRow& row) {
   Json object;
   if (&row == &table.others) {
@@ -121,9 +127,17 @@ Json row_to_json(const ReductionTable& table, const ReductionRow& row) {
   }
   object["reduction"] = name(table.kind);
   if (!table.value.empty()) object["value"] = json_bytes(table.value);
-  Json& by = object["by"] = Json::object();
-  for (std::size_t i = 0; i < std::min(table.by.size(), row.keys.size()); ++i)
-    by[member(table.by[i])] = row.keys[i] ? json_value(*row.keys[i]) : Json();
+  Json by = Json::object();
+  Json truncated = Json::array();
+  for (std::size_t i = 0; i < std::min(table.by.size(), row.keys.size()); ++i) {
+    const std::string title = member(table.by[i]);
+    by[title] = row.keys[i] ? json_value(*row.keys[i]) : Json();
+    if (is_truncated(row.keys[i]))
+      truncated.push_back(
+          {{"what", "by"}, {"detail", title + ": rows differ in its first bytes alone"}});
+  }
+  object["by"] = std::move(by);
+  if (!truncated.empty()) object["truncated"] = std::move(truncated);
   object["count"] = row.count;
   if (table.kind == ReductionKind::count) return object;
   const auto sum = row.sum.number();

@@ -42,8 +42,8 @@ class ReductionOptions {
 /// One object a row: {"probe","reduction":"count|sum|hist|latency","by":{…},"count"}, and of all but
 /// counts "sum","min","max" (null: not known), of hist and latency "p50","p90","p99" and
 /// "buckets":[[low,high,count]…], both ends among the values. Latencies are in nanoseconds. In
-/// "by", a label that is not set is null. The row of groups past the limit has "others":true and no
-/// "probe". Then, if anything was left out, {"unread","without_start","without_end","lost"}.
+/// "by", a label that is not set is null; "truncated" has an entry for each of "by" that is longer than
+/// what is kept of it. The row of groups past the limit has "others":true and no "probe". Then, if anything was left out, {"unread","without_start","without_end","lost"}.
 std::vector<Json> to_json(const query::ReductionTable& table);
 
 // What was added up so far: again and again on a terminal, and once at the end.
