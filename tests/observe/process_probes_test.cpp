@@ -191,7 +191,10 @@ TEST(ProcessProbes, OfOnesOwnProcessNeedNoCapability) {
 
 TEST(ProcessProbes, OfNoProcessAreAnError) {
   EXPECT_EQ(ProbeFiles().of_process(4194300).error().code, ErrorCode::not_found);
-  EXPECT_EQ(ProbeFiles().of_process(2).error().code, ErrorCode::not_found) << "a kernel thread";
+  const auto of_kernel_thread = ProbeFiles().of_process(2);
+  ASSERT_FALSE(of_kernel_thread);
+  EXPECT_EQ(of_kernel_thread.error().code, ErrorCode::not_found);
+  EXPECT_THAT(of_kernel_thread.error().message, HasSubstr("it is a kernel thread"));
   EXPECT_EQ(ProbeFiles().of_process(0).error().code, ErrorCode::not_found);
 }
 

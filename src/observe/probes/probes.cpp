@@ -106,11 +106,11 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid, const sandbox::WorkBudget&
   const auto files = target::executable_files(dir);
   if (!files && files.error().code == ErrorCode::not_permitted)
     return tl::unexpected<Error>(target::access_refused(pid, dir, "list the probes of"));
-  TRY_WHILE(fmt::format("process {}", pid), files);
-  if (files->empty())
+  if (files ? files->empty() : files.error().code == ErrorCode::not_found)
     return fail(
         ErrorCode::not_found,
         fmt::format("process {} executes no file: it is a kernel thread, or has ended", pid));
+  TRY_WHILE(fmt::format("process {}", pid), files);
   // Debug files are looked for where the process looks, then where we do.
   const auto its_root = target::open_at(dir, "root", O_PATH);
   const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH);
