@@ -229,6 +229,16 @@ TEST_F(Service, ShowsLabelsInEveryMode) {
   }
 }
 
+TEST_F(Service, ThreadsOfAnotherProcessAreReported) {
+  const Outcome alone = vitrine({"labels", pid(), "1"});
+  EXPECT_EQ(alone.status, 4) << alone.out;
+  EXPECT_THAT(alone.err, HasSubstr("process " + pid() + " has no thread 1"));
+  const Outcome beside = vitrine({"labels", pid(), "1", pid(), "--all"});
+  EXPECT_EQ(beside.status, 0) << beside.err;
+  EXPECT_THAT(beside.err, HasSubstr("has no thread 1\n"));
+  EXPECT_THAT(beside.out, HasSubstr(pid()));
+}
+
 TEST_F(Service, HumanOutputHasNoColourInAPipe) {
   const Outcome labels = vitrine({"labels", pid(), "--all"});
   EXPECT_EQ(labels.status, 0);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -384,6 +385,10 @@ class LabelsCommand : public Command {
           note(snapshot.error().message + "; still watching");
       } else {
         shown = true;
+        if (const auto error = absent_threads(*snapshot)) {
+          if (snapshot->threads.empty() && !repeats()) return report(*error);
+          if (reported_.insert(error->message).second) note(error->message);
+        }
         if (!show(observe::redacted(std::move(*snapshot), redaction_))) return exit_done;
       }
       if (interrupted()) return exit_interrupted;
@@ -393,6 +398,20 @@ class LabelsCommand : public Command {
       sleep_until(next);
       if (interrupted()) return exit_interrupted;
     }
+  }
+
+  /// Of the threads that were asked for. Samples have those alone that ran.
+  std::optional<Error> absent_threads(const observe::Snapshot& snapshot) const {
+    std::vector<int> absent;
+    if (options_.mode != observe::Mode::ebpf)
+      std::ranges::copy_if(options_.tids, std::back_inserter(absent), [&](int tid) {
+        return std::ranges::none_of(snapshot.threads,
+                                    [&](const auto& thread) { return thread.tid == tid; });
+      });
+    if (absent.empty()) return std::nullopt;
+    return Error{ErrorCode::not_found,
+                 fmt::format("process {} has no thread {}", pid_, fmt::join(absent, ", ")),
+                 {}};
   }
 
   /// Whether this is but the end of --duration.
