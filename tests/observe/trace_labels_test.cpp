@@ -2,6 +2,8 @@
 // publisher keeps it.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "observe/trace_subject.hpp"
 #include "observe/writer_labels.hpp"
 #include "support/writer.hpp"
@@ -39,6 +41,26 @@ TEST(TraceOfLargeLabels, HasThoseThatFit) {
               testing::Contains(testing::Field(&format::Truncation::detail,
                                                "label 1: left out, its value was not copied")));
   EXPECT_THAT(fires[0].labels_error, testing::HasSubstr("exceed what an event carries"));
+}
+
+TEST(TraceOfManyDefinitions, ReportsThoseThatItDoesNotRead) {
+  Child child = start_trace_subject();
+  const auto place =
+      std::filesystem::temp_directory_path() / ("vitrine_slots_" + std::to_string(child.pid()));
+  std::filesystem::create_directory(place);
+  for (std::size_t i = 0; i < limits::definitions; ++i) {
+    const auto copy = place / (std::to_string(i) + ".so");
+    std::filesystem::copy_file(TRACE_SLOT, copy);
+    tell(child, "open " + copy.string());  // which has no plugin_call()
+  }
+  const auto trace = open_trace(of_process(child.pid(), {"subject:shot"}));
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, "fire 1"), "fire");
+  EXPECT_EQ(collect(*trace, 1).size(), 1U);
+  EXPECT_THAT(trace->take_notes(),
+              testing::Contains("labels of process " + std::to_string(child.pid()) +
+                                ": read 16 of 17 definitions"));
+  std::filesystem::remove_all(place);
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, TraceLabels, testing::ValuesIn(format_matrix()), name_of_writer);

@@ -71,6 +71,7 @@ struct LabelsLook {
   std::uint64_t image = 0;  ///< what it executed, as the kernel names it; 0: that is not known
   int slow_looks = 0;       ///< that took longer than the first may
   bool is_reported = false;
+  bool left_out_is_reported = false;
   bool is_costly = false;  ///< to look again takes more than `cheap_look`
 
   /// Of all looks, and this one's part of them: bytes that are kept.
@@ -243,6 +244,10 @@ void EventLabels::configure(ProcessLabels& its) {
   if (look.subject && (look.image == no_image || !look.subject->settled())) {
     target.image = no_image;  // another look decides
   } else if (look.subject) {
+    if (auto left_out = look.subject->left_out();
+        !left_out.empty() && !std::exchange(look.left_out_is_reported, true))
+      notes_.push_back(
+          fmt::format("labels of process {}: {}", look.subject->process().pid(), left_out));
     target = target_of(*look.subject);
     target.image = look.image;
     // As it is found, unopened: its file system may not respond.

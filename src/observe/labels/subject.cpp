@@ -93,11 +93,16 @@ std::span<const Definition> Subject::definitions() const {
   return all.first(std::min(all.size(), limits::definitions));
 }
 
+std::string Subject::left_out() const {
+  const std::size_t all = state_->finder.all().size();
+  return all > limits::definitions
+             ? fmt::format("read {} of {} definitions", limits::definitions, all)
+             : std::string();
+}
+
 std::vector<std::string> Subject::notes() const {
   std::vector<std::string> notes = state_->finder.notes();
-  if (state_->finder.all().size() > limits::definitions)
-    notes.push_back(
-        fmt::format("read {} of {} definitions", limits::definitions, state_->finder.all().size()));
+  if (auto text = left_out(); !text.empty()) notes.push_back(std::move(text));
   if (!state_->context_problem.empty()) notes.push_back(state_->context_problem);
   if (!state_->pointers.cut().empty()) notes.push_back(state_->pointers.cut());
   if (auto why = state_->process.memory().withheld(); !why.empty()) notes.push_back(std::move(why));

@@ -81,6 +81,8 @@ class Subject {
   [[nodiscard]] std::size_t held_bytes() const { return state_->finder.held_bytes(); }
   /// At most limits::definitions.
   [[nodiscard]] std::span<const Definition> definitions() const;
+  /// "read 16 of 25 definitions"; empty: none is left out.
+  [[nodiscard]] std::string left_out() const;
   [[nodiscard]] Error why_none() const { return state_->finder.why_none(); }
 
   /// What of the process could not be used, and why.
