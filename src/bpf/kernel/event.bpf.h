@@ -127,20 +127,25 @@ VERIFIED_ALONE int append_content(struct label_room* room, __u32 shape, __u64 ad
   return 1;
 }
 
-/// After append_content().
-VERIFIED_ALONE int name_content(struct label_room* room) {
+/// Names the content of a set that has no id yet.
+VERIFIED_ALONE int name_chunks(struct label_room* room) {
   if (!room) return 0;
   struct label_buffer* out = &room->out;
-  const __u64 length = out->used - room->kept_at;
+  room->id = hash_chunks(out, room->kept_at, out->used - room->kept_at, room->execution);
+  if (!room->whole && was_sent(room->id)) out->used = room->kept_at;
+  return 0;
+}
+
+/// After append_content().
+static __always_inline void name_content(struct label_room* room) {
+  struct label_buffer* out = &room->out;
   // What is not whole now may be the next time.
-  if (length == 0 || out->cut + out->faults != room->trouble) {
+  if (out->used == room->kept_at || out->cut + out->faults != room->trouble) {
     if (room->id) room->own.id = 0;
     room->id = 0;
   } else if (!room->id) {
-    room->id = hash_chunks(out, room->kept_at, length, room->execution);
-    if (!room->whole && was_sent(room->id)) out->used = room->kept_at;
+    name_chunks(room);
   }
-  return 0;
 }
 
 #ifdef NOTES_LABELS

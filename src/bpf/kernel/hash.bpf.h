@@ -40,11 +40,6 @@ VERIFIED_ALONE __u64 end_hash(struct vitrine_hash_state* state, __u64 length) {
   return state ? vitrine_hash_end(state, 0, length) : 0;
 }
 
-/// vitrine_hash_more()
-VERIFIED_ALONE __u64 more_of_hash(struct vitrine_hash_state* state) {
-  return state ? vitrine_hash_more(state) : 0;
-}
-
 struct hash_walk {
   struct vitrine_hash_state state;
   struct label_buffer* out;

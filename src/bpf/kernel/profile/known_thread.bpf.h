@@ -97,7 +97,8 @@ VERIFIED_ALONE int take_known_labels(struct scratch* s, __u32 tid) {
   sets[0] = known->set[0];
   sets[1] = known->set[1];
   head->event.sets = known->sets;
-  s->row.hash[HASH_OF_ROW] = known->hash;
+  s->row.hash[HASH_OF_ROW].state = known->hash;
+  s->row.hash[HASH_OF_ROW].queued = 0;
   s->row.ids = known->ids;
   s->row.span_at = known->span_at;
   s->row.span.trace_id[0] = known->trace_id[0];
@@ -131,7 +132,7 @@ VERIFIED_ALONE int keep_labels(struct scratch* s, __u32 tid) {
   known->facts = s->facts;
   known->labels = s->room.words;
   known->address_mask = s->row.address_mask;
-  known->hash = s->row.hash[HASH_OF_ROW];
+  known->hash = s->row.hash[HASH_OF_ROW].state;
   known->ids = s->row.ids;
   known->span_at = s->row.span_at;
   known->trace_id[0] = s->row.span.trace_id[0];
@@ -158,7 +159,7 @@ VERIFIED_ALONE int is_other_thread(struct scratch* s, __u32 tid) {
       (span_at != known->span_at || (span_at && differs)))
     return 1;
   if (s->row.ids != known->ids) return 0;
-  const struct vitrine_hash_state *hash = &s->row.hash[HASH_OF_ROW], *its = &known->hash;
+  const struct vitrine_hash_state *hash = &s->row.hash[HASH_OF_ROW].state, *its = &known->hash;
   return ((hash->v0 ^ its->v0) | (hash->v1 ^ its->v1) | (hash->v2 ^ its->v2) |
           (hash->v3 ^ its->v3)) != 0;
 }
@@ -192,6 +193,8 @@ VERIFIED_ALONE __u64 put_sets_in(struct scratch* s, const struct process* proces
   out->used = sizeof *head;
   head->event.sets = append_sets_of(s, process, bpf_get_current_task());
   const struct known_thread* known = place_of_thread(s, bpf_get_current_pid_tgid());
+  s->room.new_sets =
+      0;  // the hashes of their contents are not known: another sample is to carry them
   s->row.lacks_sets = 0;
   s->row.has_other_sets = out->cut || out->faults || !has_sets(head, known);
   s->row.set_at = out->used;

@@ -85,8 +85,9 @@ VERIFIED_ALONE int learn_wait(struct scratch* given, __u32 tgid) {
 
 static __always_inline int is_row_of(const struct vitrine_pending* entry,
                                      const struct row_state* row) {
-  return row->key.words[0] && entry->row.words[0] == row->key.words[0] &&
-         entry->row.words[1] == row->key.words[1];
+  const struct vitrine_row_key* key = &row->own.key;
+  return key->words[0] && entry->row.words[0] == key->words[0] &&
+         entry->row.words[1] == key->words[1];
 }
 
 /// Of the sample in s->room.out, before it is the entry's: once its thread has waited like that twice.
@@ -96,7 +97,7 @@ static __always_inline void learn_wait_of(struct scratch* s, const struct vitrin
                       profile_config.unwinds == VITRINE_UNWINDS_AND_COPIES;
   const int is_repeated = is_row_of(entry, &s->row);
   const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
-  tally(VITRINE_PROFILE_NOT_LIKE, s->wait.is_like && s->row.key.words[0] && !is_repeated);
+  tally(VITRINE_PROFILE_NOT_LIKE, s->wait.is_like && s->row.own.key.words[0] && !is_repeated);
   s->wait.is_learnt =
       is_repeated && is_kept && !profile_config.filter && learn_wait(s, head->event.kernel_tgid);
 }

@@ -16,21 +16,74 @@ struct {
   __type(value, struct known_content);
 } contents SEC(".maps");
 
+static __always_inline volatile struct known_content* place_of_content(__u64 set_key) {
+  const __u32 place = set_key >> 1 & (CONTENTS - 1);
+  return bpf_map_lookup_elem(&contents, &place);
+}
+
+static __always_inline void keep_content(__u64 set_key, const struct set_content* content) {
+  volatile struct known_content* known = place_of_content(set_key);
+  if (!known) return;
+  known->ids = content->ids;
+  known->without_span = content->without_span;
+  known->check = check_of(set_key, content);
+}
+
+static __always_inline void begin_row_hash(struct row_hash* hash) {
+  vitrine_hash_begin(&hash->state, &config.hash_key);
+  hash->queued = 0;
+}
+
+/// Takes the queued words into the hash.
+VERIFIED_ALONE int hash_queued(struct scratch* s, __u32 which) {
+  if (!s) return 0;
+  struct row_hash* hash = &s->row.hash[bounded(which, HASHES)];
+  struct vitrine_hash_state state = hash->state;
+  const __u64 queued = hash->queued;
+#pragma clang loop unroll(disable)
+  for (__u32 i = 0; i < QUEUED_WORDS; ++i) {
+    if (i >= queued) break;
+    vitrine_hash_word(&state, hash->word[i]);
+  }
+  hash->state = state;
+  hash->queued = 0;
+  return 0;
+}
+
+/// Where `words` words (at most QUEUED_WORDS) can be written to, which count_queued() queues.
+static __always_inline __u64* room_in_queue(struct scratch* s, __u32 which, __u64 words) {
+  struct row_hash* hash = &s->row.hash[bounded(which, HASHES)];
+  if (hash->queued > QUEUED_WORDS - words) hash_queued(s, which);
+  return hash->word + bounded(hash->queued, QUEUED_WORDS);
+}
+
+static __always_inline void count_queued(struct scratch* s, __u32 which, __u64 words) {
+  s->row.hash[bounded(which, HASHES)].queued += words;
+}
+
+/// As vitrine_hash_end() without a rest.
+static __always_inline __u64 end_row_hash(struct scratch* s, __u32 which, __u64 length) {
+  hash_queued(s, which);
+  return end_hash(&s->row.hash[which].state, length);
+}
+
 /// Of the sample at s->row.at, into hash_of(&s->row).
 static long hash_four_of_sample(__u32 index, void* context) {
   struct scratch* s = *(struct scratch**)context;
   const struct few_words* words = sample_at(&s->room.out, s->row.at + index * sizeof *words);
   if (!words) return 1;
-  hash_some(hash_of(&s->row), words, FEW_WORDS);  // a call would be one too many above each other
+  // A call would be one too many above each other.
+  hash_some(&hash_of(&s->row)->state, words, FEW_WORDS);
   return 0;
 }
 
+/// Of words of the sample; none is queued.
 VERIFIED_ALONE int hash_of_sample(struct scratch* s, __u64 at, __u64 words) {
   if (!s) return 0;
   s->row.at = at;
   bpf_loop(words / FEW_WORDS, hash_four_of_sample, &s, 0);
   const struct few_words* rest = sample_at(&s->room.out, at + (words & ~3ULL) * 8);
-  if (rest) hash_words(hash_of(&s->row), rest, words & 3);
+  if (rest) hash_words(&hash_of(&s->row)->state, rest, words & 3);
   return 1;
 }
 
@@ -48,20 +101,28 @@ static __always_inline const __u64* words_of_block(struct scratch* s, __u64 addr
   return at ? sample_at(&s->room.out, at) : 0;
 }
 
-/// The bytes at an address in the block. The caller has hashed their number.
-VERIFIED_ALONE int hash_of_block(struct scratch* s, __u64 address, __u64 length) {
+/// Bytes of the sample, the last word filled up with zeros: the caller has hashed their number.
+VERIFIED_ALONE int hash_bytes(struct scratch* s, __u64 at, __u64 length) {
   if (!s) return 0;
-  const __u64 at = place_in_block(s, address, length), words = length / 8;
-  const struct few_words* text = sample_at(&s->room.out, at);
   const __u64* last = sample_at(&s->room.out, at + (length & ~7ULL));
-  s->row.content_unclear |= !at;
-  if (!at || !text || !last) return 0;
-  if (words > FEW_WORDS)
-    hash_of_sample(s, at, words);
-  else
-    hash_words(hash_of(&s->row), text, words);
-  if (length & 7) hash_word(hash_of(&s->row), *last & ((1ULL << (length & 7) * 8) - 1));
+  hash_of_sample(s, at, length / 8);
+  if (last && length & 7)
+    hash_word(&hash_of(&s->row)->state, *last & ((1ULL << (length & 7) * 8) - 1));
   return 0;
+}
+
+#define FEW_BYTES (FEW_WORDS * 8)
+
+/// The same of at most FEW_BYTES bytes, into the queue, which has room for one word more. Returns how many words these
+/// are.
+static __always_inline __u64 queue_bytes(__u64* queue, const __u64* bytes, __u64 length) {
+  queue[0] = bytes[0];
+  queue[1] = bytes[1];
+  queue[2] = bytes[2];
+  queue[3] = bytes[3];
+  // Of a multiple of 8 this is the word behind them.
+  queue[bounded(length / 8, 8)] &= (1ULL << (length & 7) * 8) - 1;
+  return (length + 7) / 8;
 }
 
 #define TRACE_ID_KEY 0x64695f6563617274ULL /* "trace_id" */
@@ -79,14 +140,10 @@ static __always_inline __u64 hex_digits(__u64 text) {
 
 /// vitrine's writer has the ids of trace and span as labels, too. What user space does not take for ids
 /// (EventLabels::merge) is a label as any other.
-VERIFIED_ALONE int is_id_entry(struct scratch* s, const struct label_entry* entry) {
-  if (!s || !entry) return 0;
-  const __u64 length = entry->key_length, digits = entry->value_length;
+static __always_inline int is_id_entry(const __u64* key, __u64 length, const __u64* value,
+                                       __u64 digits) {
   const int is_trace = length == 8 && digits == 32, is_span = length == 7 && digits == 16;
   if (!is_trace && !is_span) return 0;
-  const __u64* key = words_of_block(s, entry->key, length);
-  const __u64* value = words_of_block(s, entry->value, digits);
-  if (!key || !value) return 0;
   __u64 valid = hex_digits(value[0]) & hex_digits(value[1]);
   if (is_trace) valid &= hex_digits(value[2]) & hex_digits(value[3]);
   if ((valid & EACH_BYTE * 0x80) != EACH_BYTE * 0x80) return 0;
@@ -98,18 +155,39 @@ static long hash_entry(__u32 index, void* context) {
   const struct label_entry* entry =
       sample_at(&s->room.out, s->row.entries + index * sizeof(struct label_entry));
   if (!entry) return 1;
-  const int is_set = entry->key && entry->value;
   const __u64 key_length = entry->key_length, value_length = entry->value_length;
-  const int is_id = is_set && is_id_entry(s, entry);
-  s->row.hashed = is_id ? HASH_OF_IDS : HASH_OF_CONTENT;
+  if (!entry->key || !entry->value) {
+    *room_in_queue(s, HASH_OF_CONTENT, 1) = 0;
+    count_queued(s, HASH_OF_CONTENT, 1);
+    return 0;
+  }
+  const __u64 key_at = place_in_block(s, entry->key, key_length);
+  const __u64 value_at = place_in_block(s, entry->value, value_length);
+  const __u64 *key = sample_at(&s->room.out, key_at), *value = sample_at(&s->room.out, value_at);
+  if (!key_at || !value_at || !key || !value) {
+    s->row.content_unclear = 1;
+    return 1;
+  }
+  const int is_id = is_id_entry(key, key_length, value, value_length);
+  const __u32 which = is_id ? HASH_OF_IDS : HASH_OF_CONTENT;
   s->row.has_ids |= is_id;
-  if ((key_length | value_length) >> 31) s->row.content_unclear = 1;  // no block is so long
-  hash_word(hash_of(&s->row), is_set ? 1 | key_length << 1 | value_length << 32 : 0);
-  if (!is_set) return 0;
-  hash_of_block(s, entry->key, key_length);
-  hash_of_block(s, entry->value, value_length);
-  return s->row.content_unclear ? 1 : 0;
+  __u64* queue = room_in_queue(s, which, 2 + 2 * FEW_WORDS);
+  queue[0] = 1 | key_length << 1 | value_length << 32;  // no block is so long
+  if (key_length <= FEW_BYTES && value_length <= FEW_BYTES) {
+    const __u64 words = queue_bytes(queue + 1, key, key_length);
+    queue += 1 + bounded(words, 8);
+    count_queued(s, which, 1 + words + queue_bytes(queue, value, value_length));
+  } else {
+    count_queued(s, which, 1);
+    s->row.hashed = which;
+    hash_queued(s, which);
+    hash_bytes(s, key_at, key_length);
+    hash_bytes(s, value_at, value_length);
+  }
+  return 0;
 }
+
+// Nothing is queued yet where these begin.
 
 /// The ids of trace and span apart from the others.
 static __always_inline void hash_labels(struct scratch* s) {
@@ -120,7 +198,8 @@ static __always_inline void hash_labels(struct scratch* s) {
   s->row.content_unclear = count > LABEL_ENTRIES || offset > s->row.block.bytes ||
                            count * sizeof(struct label_entry) > s->row.block.bytes - offset;
   if (s->row.content_unclear) return;
-  hash_word(hash_of(&s->row), count);
+  s->row.hash[HASH_OF_CONTENT].word[0] = count;
+  s->row.hash[HASH_OF_CONTENT].queued = 1;
   s->row.entries = s->row.block.at + offset;
   bpf_loop(count, hash_entry, &s, 0);
 }
@@ -131,8 +210,20 @@ static __always_inline void hash_record(struct scratch* s, __u64 address) {
   s->row.content_unclear = !words;
   if (!words) return;
   const __u64 length = RECORD_HEADER - RECORD_IDS + words[RECORD_HEADER / 2 - 1];
-  hash_word(hash_of(&s->row), length);
-  hash_of_block(s, address + RECORD_IDS, length);
+  const __u64 at = place_in_block(s, address + RECORD_IDS, length);
+  const __u64* bytes = sample_at(&s->room.out, at);
+  s->row.content_unclear = !at || !bytes;
+  if (!at || !bytes) return;
+  struct row_hash* hash = &s->row.hash[HASH_OF_CONTENT];
+  hash->word[0] = length;
+  hash->queued = 1;
+  if (length <= FEW_BYTES) {
+    hash->queued += queue_bytes(hash->word + 1, bytes, length);
+  } else {
+    hash_queued(s, HASH_OF_CONTENT);
+    s->row.hashed = HASH_OF_CONTENT;
+    hash_bytes(s, at, length);
+  }
 }
 
 /// The ids of that record.
@@ -140,7 +231,11 @@ static __always_inline void hash_ids(struct scratch* s, __u64 address) {
   const __u64* ids = words_of_block(s, address, RECORD_IDS);
   if (!ids) return;
   s->row.has_ids = 1;
-  hash_words(&s->row.hash[HASH_OF_IDS], (const struct few_words*)ids, RECORD_IDS / 8);
+  struct row_hash* hash = &s->row.hash[HASH_OF_IDS];
+  hash->word[0] = ids[0];
+  hash->word[1] = ids[1];
+  hash->word[2] = ids[2];
+  hash->queued = 3;
 }
 
 /// Whether what is kept of a set is a block.
@@ -157,7 +252,8 @@ static __always_inline int is_block(const struct vitrine_fire_set* set) {
 // functions, one after the other, as what each has on its stack is not to be beside what the other has.
 
 /// A record may be in the block of a set before. Returns whether its ids are still to be hashed: add_ids().
-static __noinline int find_content(struct scratch* s) {
+VERIFIED_ALONE int find_content(struct scratch* s) {
+  if (!s) return 0;
   s->row.set.ids = s->row.set.without_span = 0;
   const struct vitrine_fire_set* set = sample_at(&s->room.out, s->row.set_at);
   if (!set || !set->id) return 0;
@@ -177,9 +273,7 @@ static __noinline int find_content(struct scratch* s) {
   // A set does not change. Off the CPU its block comes every time: it is hashed once. On the CPU it comes until it has
   // been sent, and most are seen once.
   const int is_new = !s->room.whole && (s->row.has_block || in_block);
-  s->row.content_at = s->row.set_key >> 1 & (CONTENTS - 1);
-  const volatile struct known_content* known =
-      is_new ? 0 : bpf_map_lookup_elem(&contents, &s->row.content_at);
+  const volatile struct known_content* known = is_new ? 0 : place_of_content(s->row.set_key);
   if (known) {
     s->row.set.ids = known->ids;
     s->row.set.without_span = known->without_span;
@@ -188,9 +282,8 @@ static __noinline int find_content(struct scratch* s) {
   s->row.set.ids = 0;
   s->row.set.without_span = s->row.set_key;
   if (!s->row.has_block && !in_block) return 0;
-  vitrine_hash_begin(&s->row.hash[HASH_OF_CONTENT], &config.hash_key);
-  vitrine_hash_begin(&s->row.hash[HASH_OF_IDS], &config.hash_key);
-  s->row.hashed = HASH_OF_CONTENT;
+  begin_row_hash(&s->row.hash[HASH_OF_CONTENT]);
+  begin_row_hash(&s->row.hash[HASH_OF_IDS]);
   s->row.has_ids = 0;
   if (s->row.has_block)
     hash_labels(s);
@@ -218,16 +311,11 @@ static __always_inline void note_span(struct scratch* s, const struct vitrine_fi
 }
 
 /// After find_content().
-static __noinline int add_ids(struct scratch* s) {
-  const struct vitrine_fire_set* set = sample_at(&s->room.out, s->row.set_at);
+VERIFIED_ALONE int add_ids(struct scratch* s) {
+  const struct vitrine_fire_set* set = s ? sample_at(&s->room.out, s->row.set_at) : 0;
   if (!set) return 0;
   if (!s->row.has_block) hash_ids(s, set->slot);
-  s->row.set.without_span = end_hash(&s->row.hash[HASH_OF_CONTENT], 1) | 1;
-  s->row.set.ids = s->row.has_ids ? end_hash(&s->row.hash[HASH_OF_IDS], 2) | 1 : 1;
-  volatile struct known_content* known = bpf_map_lookup_elem(&contents, &s->row.content_at);
-  if (!known) return 0;
-  known->ids = s->row.set.ids;
-  known->without_span = s->row.set.without_span;
-  known->check = check_of(s->row.set_key, &s->row.set);
+  s->row.set.without_span = end_row_hash(s, HASH_OF_CONTENT, 1) | 1;
+  s->row.set.ids = s->row.has_ids ? end_row_hash(s, HASH_OF_IDS, 2) | 1 : 1;
   return 0;
 }

@@ -22,7 +22,7 @@ static __always_inline void fill_entry(struct scratch* s, struct vitrine_pending
   entry->sleeps =
       !(((struct vitrine_stack_sample*)s->room.out.bytes)->event.flags & VITRINE_SAMPLE_PREEMPTED);
 #ifdef UNWINDS
-  entry->row = s->row.key;
+  entry->row = s->row.own.key;
 #else
   entry->row.words[0] = 0;
 #endif
@@ -56,7 +56,7 @@ static __always_inline int is_pending_added(struct scratch* s, const struct vitr
                                             const struct vitrine_pending* waking, __u64 since,
                                             __u64 off_ns) {
 #ifdef UNWINDS
-  s->row.key = entry->row;
+  s->row.own.key = entry->row;
   if (waking) name_woken_row(s, waking);
 #endif
   return is_added(s, since, off_ns, 0);

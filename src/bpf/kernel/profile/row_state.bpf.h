@@ -33,7 +33,7 @@ static __always_inline __u64 check_of(__u64 set_key, const struct set_content* c
 
 #define NO_SPAN (~0ULL) /* something else may have ids, too */
 
-enum row_hash {
+enum row_hash_of {
   HASH_OF_ROW,
   HASH_OF_SUBJECT, /* where there is a filter */
   HASH_OF_CONTENT, /* of a label set, without the ids of trace and span */
@@ -41,10 +41,41 @@ enum row_hash {
   HASHES,          /* a power of two */
 };
 
+#define QUEUED_WORDS 16 /* a power of two */
+
+/// A hash, and the words that it takes next, several of them at once.
+struct row_hash {
+  struct vitrine_hash_state state;
+  __u64 queued;
+  __u64 word[2 * QUEUED_WORDS]; /* from QUEUED_WORDS on: to be written, and never queued */
+};
+
+/// A row by its name, and where it was looked for.
+struct named_row {
+  struct vitrine_row_key key; /* first 0: it has no name */
+  __u32 number;
+  __u32 found; /* enum vitrine_row_found */
+};
+
+/// A model that has been sent: it stays where it is until its generation ends.
+struct known_model {
+  struct vitrine_row_key key;
+  __u32 number;
+  __u32 generation;
+};
+
+#define KNOWN_MODELS 64 /* a power of two */
+
+/// A set's hashes for `contents`.
+struct new_content {
+  __u64 set_key; /* 0: there are none */
+  struct set_content hashes;
+};
+
 struct row_state {
-  struct vitrine_row_key key; /* first 0: the sample is not added up */
-  /* Of all samples that differ by trace and span alone; first 0: it is not known for sure what these are. */
-  struct vitrine_row_key model;
+  struct named_row own; /* without a name: the sample is not added up */
+  /* Of all samples that differ by trace and span alone; without a name: it is not known for sure what these are. */
+  struct named_row model;
   __u64 address_mask;     /* of its process */
   struct slot_pair slots; /* of its thread, where they are those that known_thread.bpf.h keeps */
   __u64 subject;          /* what a filter depends on; 0: not known for sure */
@@ -53,22 +84,17 @@ struct row_state {
   __u32 keeps_labels;     /* its labels are those that known_thread.bpf.h keeps of its thread */
   __u32 lacks_sets;       /* it has them by ids that no record has carried: put_sets_in() */
   __u32 has_other_sets;   /* they were put in, and are not those that it was named by */
-  __u32 found;            /* enum vitrine_row_found */
-  __u32 number;           /* of the row that was found */
-  __u32 model_found;      /* the same of the model's row */
-  __u32 model_number;
-  __u32 generation; /* of rows, when it was looked for */
-  __u32 unclear;    /* of the sample, while it is hashed */
-  struct vitrine_hash_state hash[HASHES];
-  struct few_words words;          /* that are hashed together */
-  __u32 hashed;                    /* what is hashed now goes to this one */
-  __u32 has_ids;                   /* something is in HASH_OF_IDS */
+  __u32 generation;       /* of rows, when they were looked for */
+  __u32 unclear;          /* of the sample, while it is hashed */
+  struct row_hash hash[HASHES];
+  struct new_content new_content[VITRINE_DEFINITIONS]; /* of its sets, until they are sent */
+  __u32 hashed;                                        /* what is hashed now goes to this one */
+  __u32 has_ids;                                       /* something is in HASH_OF_IDS */
   struct vitrine_span_sample span; /* the ids of trace and span, and room to send them */
   __u64 span_at;                   /* the record that has them; 0: none; NO_SPAN */
   __u64 ids;                       /* of all sets */
   struct set_content set;          /* the label set that is looked at */
   __u64 set_key;                   /* its id and definition */
-  __u32 content_at;                /* its place in `contents` */
   __u32 has_block;                 /* it is one */
   __u64 set_at;                    /* the next label set in the sample */
   __u64 at;                        /* the words in the sample that are hashed */
@@ -77,6 +103,8 @@ struct row_state {
   __u64 content_unclear;
 };
 
-static __always_inline struct vitrine_hash_state* hash_of(struct row_state* row) {
+#define SPANS_MET 256 /* a power of two */
+
+static __always_inline struct row_hash* hash_of(struct row_state* row) {
   return &row->hash[bounded(row->hashed, HASHES)];
 }

@@ -56,8 +56,8 @@ struct left_stack {
   __u64 end;
 };
 
-/// Room for one sample. What each sample uses comes first: between two of them the caches and the TLB are another
-/// program's.
+/// Room for one sample. What each sample uses comes first, in few pages: between two of them the caches and the TLB are
+/// another program's, and a page costs as much as a hundred instructions.
 struct scratch {
   __u32 claimed, index;
   __u32 gaps; /* of the copy made last */
@@ -66,6 +66,11 @@ struct scratch {
   struct thread_facts facts;
   struct row_state row;
   struct unwinding unwinding;
+  /* Second parts of the keys of samples that have a model, each at the place of its first: most are met once, and need
+   * no row. */
+  __u64 spans_met[SPANS_MET];
+  struct known_model models[KNOWN_MODELS]; /* each at the place of its key */
+  struct known_rule near_rules[NEAR_RULES];
 #endif
   struct label_room room;
 #ifdef UNWINDS
@@ -122,8 +127,8 @@ struct taking {
 static __always_inline void count_trouble(struct scratch* s) {
   if (s->room.out.cut)
     ((struct vitrine_stack_sample*)s->room.out.bytes)->event.flags |= VITRINE_FIRE_CUT;
-  tally(VITRINE_PROFILE_CUT, s->room.out.cut);
-  tally(VITRINE_PROFILE_FAULTS, s->room.out.faults);
+  if (s->room.out.cut) tally(VITRINE_PROFILE_CUT, s->room.out.cut);
+  if (s->room.out.faults) tally(VITRINE_PROFILE_FAULTS, s->room.out.faults);
 }
 
 /// The label sets of the process's thread. Returns how many had room.

@@ -82,11 +82,17 @@ static __always_inline __u64 append_kernel_stack(struct scratch* s, __u64 at,
   return got > 0 ? got & ~7ULL : 0;
 }
 
-/// Those of its user code: where it entered the kernel they were saved, also by the interrupt.
+/// Those of its user code: where it entered the kernel they were saved, also by the interrupt. `is_on_cpu`: then
+/// they are the program's context, too, without calls.
 static __always_inline __u64 append_registers(struct label_buffer* out, __u64 at,
-                                              const struct taking* taking) {
-  void* into = sample_at(out, at);
+                                              const struct taking* taking, int is_on_cpu) {
+  __u64* into = sample_at(out, at);
   if (!into || !has_user_code(taking)) return 0;
+  if (is_on_cpu && !taking->in_kernel) {
+#pragma clang loop unroll(full)
+    for (int i = 0; i < REGISTER_WORDS; ++i) into[i] = taking->ctx[i];
+    return REGISTER_WORDS * 8;
+  }
   const void* saved = (const void*)bpf_task_pt_regs(taking->task);
   return bpf_probe_read_kernel(into, REGISTER_WORDS * 8, saved) ? 0 : REGISTER_WORDS * 8;
 }
@@ -292,13 +298,13 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
 #endif
   }
 #ifdef UNWINDS
-  if (is_on_cpu) tally(VITRINE_PROFILE_KNOWN_LABELS, is_known);
+  if (is_known) tally(VITRINE_PROFILE_KNOWN_LABELS, 1);
 #endif
   __u64 at = room->out.used;
   head->kernel_bytes = append_kernel_stack(s, at, taking);
   at += head->kernel_bytes;
   __u64 registers_at = at;
-  head->register_bytes = append_registers(&room->out, at, taking);
+  head->register_bytes = append_registers(&room->out, at, taking, is_on_cpu);
   at += head->register_bytes;
   if (head->register_bytes && append_frames(s, registers_at, &at, taking, head) &&
       profile_config.stack_bytes) {
@@ -330,10 +336,14 @@ static __always_inline int is_unwanted(const struct scratch* s) {
 static __always_inline int is_added(struct scratch* s, __u64 time_ns, __u64 off_ns,
                                     int may_have_model) {
 #ifdef UNWINDS
+  struct named_row* row = &s->row.own;
   s->row.generation = *(volatile __u32*)&profile_state.generation;
-  s->row.found = may_have_model ? find_row_of_span(s) : find_row(s, 0);
-  if (s->row.found != VITRINE_ROW_KNOWN || !add_to_row(s, time_ns, off_ns)) return 0;
-  s->row.found = VITRINE_ROW_ADDED;
+  if (may_have_model && is_span_new(s))
+    row->found = VITRINE_ROW_OTHER;
+  else
+    find_row(row, s->row.generation);
+  if (row->found != VITRINE_ROW_KNOWN || !add_to_row(row, time_ns, off_ns)) return 0;
+  row->found = VITRINE_ROW_ADDED;
   return profile_config.unwinds != VITRINE_UNWINDS_AND_COPIES;
 #else
   return 0;
@@ -343,7 +353,7 @@ static __always_inline int is_added(struct scratch* s, __u64 time_ns, __u64 off_
 /// After is_added(), of a sample that cannot be sent.
 static __always_inline void give_row_up(struct scratch* s) {
 #ifdef UNWINDS
-  if (s->row.found == VITRINE_ROW_CLAIMED) finish_row(s, 0, 0);
+  finish_row(&s->row.own, 0);
 #endif
 }
 
@@ -355,11 +365,11 @@ VERIFIED_ALONE int send_span(struct scratch* s, __u64 time_ns) {
   span->time_ns = time_ns;
   span->kind = VITRINE_SAMPLE_SPAN;
   span->generation = s->row.generation;
-  span->model = s->row.model_number + 1;
-  span->row = s->row.found == VITRINE_ROW_CLAIMED ? s->row.number + 1 : 0;
+  span->model = s->row.model.number + 1;
+  span->row = s->row.own.found == VITRINE_ROW_CLAIMED ? s->row.own.number + 1 : 0;
   s->room.new_sets = 0;  // they are not sent
   const int sent = bpf_ringbuf_output(&events, span, sizeof *span, wake_up_flags(0)) == 0;
-  if (s->row.found == VITRINE_ROW_CLAIMED) finish_row(s, 0, sent);
+  if (span->row) finish_row(&s->row.own, sent);
   return sent;
 }
 #endif
@@ -373,12 +383,13 @@ VERIFIED_ALONE int submit_sample(struct scratch* s, __u64 bytes, __u32 at_once) 
 static __always_inline int send_sample(struct scratch* s, __u64 bytes, int at_once) {
 #ifdef UNWINDS
   struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
-  const __u32 found = s->row.found;
-  if (found == VITRINE_ROW_ADDED) head->event.flags |= VITRINE_SAMPLE_ADDED;
-  head->row = found == VITRINE_ROW_CLAIMED || found == VITRINE_ROW_ADDED ? s->row.number + 1 : 0;
+  const struct named_row* row = &s->row.own;
+  const int is_added = row->found == VITRINE_ROW_ADDED;
+  if (is_added) head->event.flags |= VITRINE_SAMPLE_ADDED;
+  head->row = is_added || row->found == VITRINE_ROW_CLAIMED ? row->number + 1 : 0;
   head->generation = s->row.generation;
   const int sent = submit_sample(s, bytes, at_once);
-  if (found == VITRINE_ROW_CLAIMED) finish_row(s, 0, sent);
+  finish_row(row, sent);
   return sent;
 #else
   return submit_sample(s, bytes, at_once);
@@ -390,17 +401,19 @@ static __always_inline int send_sample(struct scratch* s, __u64 bytes, int at_on
 VERIFIED_ALONE int send_model(struct scratch* s, __u64 bytes, __u32 at_once) {
   if (!s) return 0;
   struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
-  __u32 found = s->row.model_found;
+  struct named_row *own = &s->row.own, *model = &s->row.model;
   if (s->row.has_other_sets) {  // it is not the sample that was named
     give_row_up(s);
-    if (found == VITRINE_ROW_CLAIMED) finish_row(s, 1, 0);
-    s->row.found = found = VITRINE_ROW_OTHER;
+    finish_row(model, 0);
+    own->found = model->found = VITRINE_ROW_OTHER;
   }
-  if (found == VITRINE_ROW_KNOWN || found == VITRINE_ROW_CLAIMED)
-    head->model = s->row.model_number + 1;
+  if (model->found == VITRINE_ROW_KNOWN || model->found == VITRINE_ROW_CLAIMED)
+    head->model = model->number + 1;
   const int sent = send_sample(s, bytes, at_once);
-  if (found == VITRINE_ROW_CLAIMED) finish_row(s, 1, sent);
-  if (sent && !s->row.has_other_sets) note_labels_sent(s, bpf_get_current_pid_tgid());
+  finish_row(model, sent);
+  if (!sent || s->row.has_other_sets) return sent;
+  note_labels_sent(s, bpf_get_current_pid_tgid());
+  keep_new_contents(s);
   return sent;
 }
 
@@ -408,8 +421,8 @@ VERIFIED_ALONE int send_model(struct scratch* s, __u64 bytes, __u32 at_once) {
 /// whether it had room.
 static __always_inline int send_span_or_sample(struct scratch* s, const struct process* process,
                                                __u64 bytes, __u64 time_ns) {
-  s->row.model_found = find_row(s, 1);
-  if (s->row.model_found == VITRINE_ROW_KNOWN &&
+  find_model(s);
+  if (s->row.model.found == VITRINE_ROW_KNOWN &&
       profile_config.unwinds != VITRINE_UNWINDS_AND_COPIES)
     return send_span(s, time_ns);
   if (s->row.lacks_sets) bytes = put_sets_in(s, process, bytes);

@@ -151,17 +151,31 @@ VERIFIED_ALONE __u32 find_code(struct scratch* s, __u64 lookup) {
   return code_in(tables, region, u, lookup);
 }
 
-static __always_inline __u32 code_at(struct scratch* s, __u64 lookup) {
+static __always_inline int is_rule_of(const struct known_rule* rule, __u64 lookup, __u32 space) {
+  return rule->lookup == lookup && rule->space == space;
+}
+
+/// A rule that is not among the near ones, which takes its place there.
+VERIFIED_ALONE __u32 find_far_code(struct scratch* s, __u64 lookup, __u64 hash) {
+  if (!s) return NOT_FOUND | VITRINE_UNWOUND_NO_SPACE;
   const __u32 space = s->unwinding.space;
-  struct known_rule* known =
-      &s->known_rules[bounded(lookup * 0x9e3779b97f4a7c15ULL >> 52, KNOWN_RULES)];
-  if (known->lookup == lookup && known->space == space) return known->code;
-  const __u32 code = find_code(s, lookup);
-  if (code & NOT_FOUND) return code;
-  known->lookup = lookup;
-  known->space = space;
-  known->code = code;
-  return code;
+  struct known_rule *far = &s->known_rules[bounded(hash, KNOWN_RULES)],
+                    *near = &s->near_rules[bounded(hash, NEAR_RULES)];
+  if (!is_rule_of(far, lookup, space)) {
+    const __u32 code = find_code(s, lookup);
+    if (code & NOT_FOUND) return code;
+    far->lookup = lookup;
+    far->space = space;
+    far->code = code;
+  }
+  *near = *far;
+  return near->code;
+}
+
+static __always_inline __u32 code_at(struct scratch* s, __u64 lookup) {
+  const __u64 hash = lookup * 0x9e3779b97f4a7c15ULL >> 52;
+  const struct known_rule* near = &s->near_rules[bounded(hash, NEAR_RULES)];
+  return is_rule_of(near, lookup, s->unwinding.space) ? near->code : find_far_code(s, lookup, hash);
 }
 
 /// Why there are no more frames. Returns what ends bpf_loop.

@@ -12,6 +12,7 @@ struct known_rule {
 };
 
 #define KNOWN_RULES 4096
+#define NEAR_RULES 128   /* those used last, side by side */
 #define WINDOW_BYTES 512 /* of the stack, read at once; a power of two */
 
 /// One stack, as far as it is unwound.

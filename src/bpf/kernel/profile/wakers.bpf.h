@@ -42,20 +42,21 @@ static __always_inline struct vitrine_pending* waking_of(const struct vitrine_pe
   return 0;
 }
 
-/// The row of a wait with that waker, of which s->row.key names the wait.
+/// The row of a wait with that waker, of which s->row.own names the wait.
 static __always_inline void name_woken_row(struct scratch* s,
                                            const struct vitrine_pending* waking) {
-  const int is_known = s->row.key.words[0] && waking->row.words[0];
-  struct vitrine_hash_state* hash = &s->row.hash[HASH_OF_ROW];
-  __u64* words = s->row.words.word;
-  words[0] = s->row.key.words[0];
-  words[1] = s->row.key.words[1];
-  words[2] = waking->row.words[0];
-  words[3] = waking->row.words[1];
-  vitrine_hash_begin(hash, &config.hash_key);
-  hash_words(hash, &s->row.words, FEW_WORDS);
-  s->row.key = end_key(hash, 4);
-  if (!is_known) s->row.key.words[0] = 0;
+  struct vitrine_row_key* key = &s->row.own.key;
+  const int is_known = key->words[0] && waking->row.words[0];
+  struct row_hash* hash = &s->row.hash[HASH_OF_ROW];
+  begin_row_hash(hash);
+  hash->word[0] = key->words[0];
+  hash->word[1] = key->words[1];
+  hash->word[2] = waking->row.words[0];
+  hash->word[3] = waking->row.words[1];
+  hash->queued = 4;
+  hash_queued(s, HASH_OF_ROW);
+  end_key(&hash->state, key, 4);
+  if (!is_known) key->words[0] = 0;
 }
 
 /// Its sample, behind the first `bytes` of the one in s->room.out. Returns how many bytes both have.
