@@ -8,6 +8,8 @@
 #include "profile/pprof.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <protozero/pbf_writer.hpp>
 #include <unordered_map>
 
@@ -26,11 +28,49 @@ struct Symbolised {
   bool functions = false, files = false, lines = false, inlines = false;
 };
 
+/// The texts of a file, as it has them: each is written when it gets its number.
+class StringTable {
+ public:
+  /// The number of a text, the same each time.
+  std::int64_t add(std::string text) {
+    const Index at = known_.add(std::move(text));
+    if (at == numbers_.size()) numbers_.push_back(append(known_.values()[at]));
+    return numbers_[at];
+  }
+
+  /// Of a text that the caller asks for once.
+  std::int64_t append(std::string_view text) {
+    protozero::pbf_writer(bytes_).add_string(pprof::profile::string_table, text.data(),
+                                             text.size());
+    return count_++;
+  }
+
+  void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
+  [[nodiscard]] const std::string& bytes() const { return bytes_; }
+
+ private:
+  StringInterner known_;
+  std::vector<std::int64_t> numbers_;  ///< of those
+  std::int64_t count_ = 0;
+  std::string bytes_;
+};
+
+struct TraceHash {
+  std::size_t operator()(const std::array<std::uint8_t, 16>& trace) const {
+    std::uint64_t words[2];
+    std::memcpy(words, trace.data(), sizeof words);
+    return mix(words[0], words[1]);
+  }
+};
+
 /// Samples that are the same, as one.
 struct SampleRow {
   const Sample* first = nullptr;
   std::int64_t count = 0, on_cpu_ns = 0, off_cpu_ns = 0;
 };
+
+/// More than most samples and the texts of most links take.
+constexpr std::size_t sample_bytes = 128, link_bytes = 64;
 
 class Pprof {
  public:
@@ -38,8 +78,9 @@ class Pprof {
       : profile_(profile),
         measures_(measures_of(profile)),
         keys_(profile, options.label_prefix, reserved(profile), "pprof::", clean_),
-        label_texts_(profile.label_sets.size()),
-        commands_(profile.processes.size()),
+        stack_fields_(profile.stacks.size()),
+        label_fields_(profile.label_sets.size()),
+        link_texts_(profile.links.size()),
         location_ids_(profile.locations.size()),
         function_ids_(profile.functions.size()),
         mapping_ids_(profile.mappings.size()) {
@@ -48,6 +89,9 @@ class Pprof {
     process_ = string(pprof::process_key);
     thread_id_ = string(pprof::thread_id_key);
     thread_name_ = string(pprof::thread_name_key);
+    // What is not written to takes no memory.
+    out_.reserve(profile.samples.size() * sample_bytes);
+    strings_.reserve(profile.links.size() * link_bytes);
     if (profile.links.empty()) return;
     trace_id_ = string(pprof::trace_id_key);
     span_id_ = string(pprof::span_id_key);
@@ -58,10 +102,9 @@ class Pprof {
     write_mappings();
     for (const SampleRow& row : merged()) write_sample(row);
     write_head();
-    out_ += locations_ + functions_;
-    protozero::pbf_writer writer(out_);
-    for (const std::string& text : strings_.values())
-      writer.add_string(pprof::profile::string_table, text);
+    out_ += locations_;
+    out_ += functions_;
+    out_ += strings_.bytes();
     return std::move(out_);
   }
 
@@ -220,15 +263,13 @@ class Pprof {
 
   std::vector<SampleRow> merged() {
     std::vector<SampleRow> rows;
-    std::unordered_map<std::array<std::uint32_t, 6>, std::size_t, IndicesHash> places;
-    places.reserve(profile_.samples.size());
+    Interner<std::array<std::uint32_t, 6>, IndicesHash> places;
     for (const Sample& sample : profile_.samples) {
       const auto name = static_cast<std::uint32_t>(thread_name(sample.thread_name));
-      const auto [place, added] = places.try_emplace(
-          {sample.stack, sample.labels, sample.link, sample.process, sample.tid, name},
-          rows.size());
-      if (added) rows.push_back({.first = &sample});
-      SampleRow& row = rows[place->second];
+      const Index place = places.add(
+          std::array{sample.stack, sample.labels, sample.link, sample.process, sample.tid, name});
+      if (place == rows.size()) rows.push_back({.first = &sample});
+      SampleRow& row = rows[place];
       row.count = as_signed(static_cast<std::uint64_t>(row.count) + sample.count);
       std::int64_t& total = sample.measure == Measure::on_cpu ? row.on_cpu_ns : row.off_cpu_ns;
       total = as_signed(static_cast<std::uint64_t>(total) +
@@ -239,66 +280,87 @@ class Pprof {
 
   void write_sample(const SampleRow& row) {
     const Sample& sample = *row.first;
+    message_.clear();
+    if (entry(profile_.stacks, sample.stack) != nullptr) message_ += stack_field(sample.stack);
+    std::array<std::int64_t, 3> values{row.count};
+    std::size_t count = 1;
+    if (measures_.on_cpu) values[count++] = row.on_cpu_ns;
+    if (measures_.off_cpu) values[count++] = row.off_cpu_ns;
+    Writer(message_).add_packed_int64(pprof::sample::value, values.begin(), values.begin() + count);
+    if (entry(profile_.label_sets, sample.labels) != nullptr)
+      message_ += label_fields(sample.labels);
+    if (entry(profile_.links, sample.link) != nullptr) add_link(sample.link);
+    message_ += thread_fields(sample);
+    Writer(out_).add_message(pprof::profile::sample, message_);
+  }
+
+  // Fields of a sample that others have as well, each written once.
+
+  const std::string& stack_field(Index stack) {
+    std::string& field = stack_fields_[stack];
+    if (!field.empty()) return field;
     std::vector<std::uint64_t> ids;
-    if (const Stack* stack = entry(profile_.stacks, sample.stack)) {
-      for (const Index location : stack->locations)
-        if (location < location_ids_.size()) ids.push_back(location_id(location));
-      if (const std::uint64_t mark = mark_id(stack->end); mark != 0) ids.push_back(mark);
-    }
-    std::vector<std::int64_t> values{row.count};
-    if (measures_.on_cpu) values.push_back(row.on_cpu_ns);
-    if (measures_.off_cpu) values.push_back(row.off_cpu_ns);
-    Writer writer(out_);
-    Writer message(writer, pprof::profile::sample);
-    message.add_packed_uint64(pprof::sample::location_id, ids.begin(), ids.end());
-    message.add_packed_int64(pprof::sample::value, values.begin(), values.end());
-    write_labels(message, sample);
+    for (const Index location : profile_.stacks[stack].locations)
+      if (location < location_ids_.size()) ids.push_back(location_id(location));
+    if (const std::uint64_t mark = mark_id(profile_.stacks[stack].end); mark != 0)
+      ids.push_back(mark);
+    Writer(field).add_packed_uint64(pprof::sample::location_id, ids.begin(), ids.end());
+    return field;
   }
 
-  struct LabelText {
-    std::int64_t key, value;
-  };
-
-  const std::vector<LabelText>& texts_of(Index labels) {
-    std::vector<LabelText>& texts = label_texts_[labels];
+  const std::string& label_fields(Index labels) {
+    std::string& fields = label_fields_[labels];
     const LabelSet& set = profile_.label_sets[labels];
-    if (texts.empty())
+    if (fields.empty())
       for (const Label& label : set)
-        texts.push_back(
-            {string(keys_.of(label.key)),
-             // Text 0 is no text, and a second empty one does not outlive pprof's merging.
-             string(label.value.empty() ? pprof::empty_value : label.value)});
-    return texts;
+        add_text(fields, string(keys_.of(label.key)),
+                 // Text 0 is no text, and a second empty one does not outlive pprof's merging.
+                 string(label.value.empty() ? pprof::empty_value : label.value));
+    return fields;
   }
 
-  void add_text(Writer& sample, std::int64_t key, std::int64_t value) {
-    Writer label(sample, pprof::sample::label);
+  const std::string& thread_fields(const Sample& sample) {
+    const std::int64_t name = thread_name(sample.thread_name);
+    const Index at =
+        threads_.add(std::array{sample.process, sample.tid, static_cast<std::uint32_t>(name)});
+    if (at < thread_fields_.size()) return thread_fields_[at];
+    std::string& fields = thread_fields_.emplace_back();
+    if (const Process* process = entry(profile_.processes, sample.process)) {
+      add_number(fields, pid_, process->pid);
+      if (const std::int64_t command = string(process->command); command != 0)
+        add_text(fields, process_, command);
+    }
+    add_number(fields, thread_id_, sample.tid);
+    if (!sample.thread_name.empty()) add_text(fields, thread_name_, name);
+    return fields;
+  }
+
+  /// A trace has one text, and each of its spans.
+  void add_link(Index index) {
+    LinkTexts& texts = link_texts_[index];
+    if (texts.span == 0) {
+      const Link& link = profile_.links[index];
+      const Index trace = traces_.add(link.trace_id);
+      if (trace == trace_texts_.size())
+        trace_texts_.push_back(strings_.append(hex_text(link.trace_id)));
+      texts = {trace_texts_[trace], strings_.append(hex_text(link.span_id))};
+    }
+    add_text(message_, trace_id_, texts.trace);
+    add_text(message_, span_id_, texts.span);
+  }
+
+  static void add_text(std::string& sample, std::int64_t key, std::int64_t value) {
+    Writer writer(sample);
+    Writer label(writer, pprof::sample::label);
     label.add_int64(pprof::label::key, key);
     label.add_int64(pprof::label::str, value);
   }
 
-  void add_number(Writer& sample, std::int64_t key, std::uint32_t value) {
-    Writer label(sample, pprof::sample::label);
+  static void add_number(std::string& sample, std::int64_t key, std::uint32_t value) {
+    Writer writer(sample);
+    Writer label(writer, pprof::sample::label);
     label.add_int64(pprof::label::key, key);
     label.add_int64(pprof::label::num, value);
-  }
-
-  void write_labels(Writer& message, const Sample& sample) {
-    if (entry(profile_.label_sets, sample.labels) != nullptr)
-      for (const LabelText& text : texts_of(sample.labels)) add_text(message, text.key, text.value);
-    if (const Link* link = entry(profile_.links, sample.link)) {
-      add_text(message, trace_id_, strings_.add(hex_text(link->trace_id)));
-      add_text(message, span_id_, strings_.add(hex_text(link->span_id)));
-    }
-    if (const Process* process = entry(profile_.processes, sample.process)) {
-      add_number(message, pid_, process->pid);
-      std::int64_t& command = commands_[sample.process];
-      if (command == 0) command = string(process->command);
-      if (command != 0) add_text(message, process_, command);
-    }
-    add_number(message, thread_id_, sample.tid);
-    if (!sample.thread_name.empty())
-      add_text(message, thread_name_, thread_name(sample.thread_name));
   }
 
   /// Fields after the samples: by now it is known what was replaced.
@@ -324,16 +386,22 @@ class Pprof {
   Measures measures_;
   CleanText clean_;
   ExportedKeys keys_;
-  StringInterner strings_;
+  StringTable strings_;
   std::unordered_map<std::string, std::int64_t> thread_names_;
   std::int64_t pid_ = 0, process_ = 0, thread_id_ = 0, thread_name_ = 0;  ///< keys that many have
   std::int64_t trace_id_ = 0, span_id_ = 0;                               ///< where there are links
-  std::vector<std::vector<LabelText>> label_texts_;  ///< of each set that was met
-  std::vector<std::int64_t> commands_;               ///< of processes; 0: not met, or it has none
+  std::vector<std::string> stack_fields_, label_fields_, thread_fields_;  ///< empty: not met
+  Interner<std::array<std::uint32_t, 3>, IndicesHash> threads_;  ///< process, ID and name of each
+  struct LinkTexts {
+    std::int64_t trace = 0, span = 0;  ///< 0: not met
+  };
+  std::vector<LinkTexts> link_texts_;
+  Interner<std::array<std::uint8_t, 16>, TraceHash> traces_;
+  std::vector<std::int64_t> trace_texts_;                                 ///< of those
   std::vector<std::uint64_t> location_ids_, function_ids_, mapping_ids_;  ///< 0: not written
   std::unordered_map<std::string_view, std::uint64_t> mark_ids_;
   std::uint64_t mappings_ = 0, location_count_ = 0, function_count_ = 0;
-  std::string out_, locations_, functions_;
+  std::string out_, locations_, functions_, message_;
 };
 
 }  // namespace
