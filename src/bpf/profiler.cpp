@@ -204,8 +204,6 @@ class LoadedProfiler final : public Profiler {
     return hand_over_pending(sink);
   }
 
-  void hand_over_spans(SpanSink sink) override { spans_ = std::move(sink); }
-
   void take_rows(const RowTable::Sink& sink) override {
     if (rows_ != nullptr) rows_->table.take(sink);
   }
@@ -386,7 +384,7 @@ class LoadedProfiler final : public Profiler {
     return RowTable::are_kept(generation, program_->bss->profile_state.generation);
   }
 
-  void hand_over(vitrine_span_sample span) {
+  void hand_over(vitrine_span_sample span, const Sink& sink) {
     if (rows_ == nullptr || !rows_->table.has(span.model))
       return;  // vitrine's program writes none such
     if (!has_rows_of(span.generation)) {
@@ -394,18 +392,18 @@ class LoadedProfiler final : public Profiler {
       return;
     }
     if (!rows_->table.add(span.row)) span.row = 0;
-    if (spans_) spans_(span);
+    if (sink.span) sink.span(span);
   }
 
   void hand_over(std::span<const std::byte> record, const Sink& sink) {
-    if (const auto span = parse_span_sample(record)) return hand_over(*span);
+    if (const auto span = parse_span_sample(record)) return hand_over(*span, sink);
     if (!parse_stack_sample(record, sample_)) return;  // vitrine's program writes none such
     complete();
     program_->bss->config.epoch = kept_.epoch();
     if (!has_rows_of(sample_.head.generation)) sample_.head.row = sample_.head.model = 0;
     const bool begins_row = (sample_.head.event.flags & VITRINE_SAMPLE_ADDED) == 0;
     if (begins_row && rows_ != nullptr && !rows_->table.add(sample_.head.row)) sample_.head.row = 0;
-    sink(sample_);
+    sink.sample(sample_);
   }
 
   void hand_over_later(const Sink& sink) {
@@ -494,7 +492,6 @@ class LoadedProfiler final : public Profiler {
   std::unique_ptr<MappedRows> rows_;           // null: samples are not added up
   std::vector<std::vector<std::byte>> later_;  // records for the next poll()
   std::size_t later_bytes_ = 0;
-  SpanSink spans_;
   std::mutex naming_;  // variables of the program, with the address and its name
   std::vector<bpf_link*> links_;
   std::uint64_t stopped_ns_ = 0;  // 0: not yet

@@ -46,8 +46,8 @@ struct ProfilerOptions {
   /// What the reader's filter depends on (enum vitrine_filter), if it is to refuse() samples.
   std::uint32_t filter = 0;
   bool selects = false;  ///< the reader is to refuse processes: refuse_process()
-  /// Samples on the CPU that differ from an earlier one by trace and span alone are for hand_over_spans(), where they
-  /// are added up and `filter` is not by VITRINE_FILTER_BY_SPAN.
+  /// Samples on the CPU that differ from an earlier one by trace and span alone are for Sink::span, where they are added
+  /// up and `filter` is not by VITRINE_FILTER_BY_SPAN.
   bool spans = false;
   /// Samples that are added up are no farther apart; made a power of two.
   std::chrono::nanoseconds row_time{std::chrono::milliseconds(68)};
@@ -73,8 +73,11 @@ struct ProfilerCounters {
 
 class Profiler : public ProcessTable {
  public:
-  using Sink = std::function<void(const StackSample&)>;
-  using SpanSink = std::function<void(const vitrine_span_sample&)>;
+  struct Sink {
+    std::function<void(const StackSample&)> sample;
+    /// In place of a sample of ProfilerOptions::spans: its `model` was handed over before, if it was not lost here.
+    std::function<void(const vitrine_span_sample&)> span = {};
+  };
 
   /// Loads the programs; nothing is sampled yet. Errors: as Tracer::open.
   static Result<std::unique_ptr<Profiler>> open(const ProfilerOptions& options);
@@ -121,10 +124,6 @@ class Profiler : public ProcessTable {
 
   /// Hands over what has come in, waiting for it at most `timeout`. Returns how many.
   virtual Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink) = 0;
-
-  /// What poll() and renew_rows() hand over in place of a sample of ProfilerOptions::spans: its `model` was handed over
-  /// before, if it was not lost here.
-  virtual void hand_over_spans(SpanSink sink) = 0;
 
   /// Hands over what has been added up since the last call, of rows whose first sample poll() has handed
   /// over (`row` is in its head). To be called several times in a stretch of row_time, as a row has room

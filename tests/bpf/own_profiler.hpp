@@ -72,20 +72,20 @@ class OwnProfiler {
 
   /// Takes in what there is. Returns how many samples.
   std::size_t take() {
-    const auto taken = profiler->poll(10ms, [&](const StackSample& sample) {
-      Kept kept{sample.head,
-                sample.kernel_stack,
-                sample.registers,
-                sample.stack_start,
-                {sample.stack.begin(), sample.stack.end()},
-                {},
-                {}};
-      if (sample.sets.size() == 3) {
-        kept.v1_labels = labels_of(sample.sets, v1);
-        kept.otel_labels = labels_of(sample.sets, otel);
-      }
-      samples.push_back(std::move(kept));
-    });
+    const auto taken = profiler->poll(10ms, {[&](const StackSample& sample) {
+                                        Kept kept{sample.head,
+                                                  sample.kernel_stack,
+                                                  sample.registers,
+                                                  sample.stack_start,
+                                                  {sample.stack.begin(), sample.stack.end()},
+                                                  {},
+                                                  {}};
+                                        if (sample.sets.size() == 3) {
+                                          kept.v1_labels = labels_of(sample.sets, v1);
+                                          kept.otel_labels = labels_of(sample.sets, otel);
+                                        }
+                                        samples.push_back(std::move(kept));
+                                      }});
     EXPECT_TRUE(taken) << taken.error().message;
     return taken.value_or(0);
   }

@@ -60,7 +60,7 @@ TEST_P(ProfilerLabels, OfAThreadThatWaits) {
   const auto end = std::chrono::steady_clock::now() + long_enough;
   while (seen != publishing && std::chrono::steady_clock::now() < end) {
     writer.command("spin 1");  // each thread does it, and waits again
-    ASSERT_TRUE(profiler->poll(10ms, take));
+    ASSERT_TRUE(profiler->poll(10ms, {take}));
   }
   EXPECT_EQ(seen, publishing);
   EXPECT_EQ(profiler->counters().lost, 0u);
@@ -110,7 +110,7 @@ TEST_P(ProfilerStacks, AreUnwoundToTheirBottom) {
   };
   const auto end = std::chrono::steady_clock::now() + long_enough;
   while (samples < enough && std::chrono::steady_clock::now() < end)
-    ASSERT_TRUE(profiler->poll(100ms, take));
+    ASSERT_TRUE(profiler->poll(100ms, {take}));
   ASSERT_GE(samples, enough);
   fmt::print("{} of {} stacks to the bottom\n", whole, samples);
   for (const auto& [what, count] : others) fmt::print("  {} {}\n", count, what);
@@ -143,14 +143,14 @@ TEST(ProfilerProcesses, AreNotThoseThatGotTheirNumbers) {
   const auto poll_until = [&](const auto& enough) {
     const auto end = std::chrono::steady_clock::now() + long_enough;
     while (!enough() && std::chrono::steady_clock::now() < end)
-      ASSERT_TRUE(profiler->poll(20ms, take));
+      ASSERT_TRUE(profiler->poll(20ms, {take}));
     ASSERT_TRUE(enough());
   };
   poll_until([&] { return samples[child.pid()] > 0; });
   const pid_t pid = child.pid();
   child.signal(SIGKILL);
   ASSERT_TRUE(child.wait());
-  ASSERT_TRUE(profiler->poll(0ms, take));
+  ASSERT_TRUE(profiler->poll(0ms, {take}));
   samples.clear();
   child = start(pid);
   ASSERT_EQ(child.pid(), pid);

@@ -440,14 +440,14 @@ Result<void> LiveProfiling::look_at_samples() {
 }
 
 Result<std::size_t> LiveProfiling::take_samples() {
-  return profiler_->poll(milliseconds(0),
-                         [this](const bpf::StackSample& sample) { samples_->take(sample); });
+  return profiler_->poll(milliseconds(0), samples_->sink());
 }
 
 /// Which costs next to nothing.
 Result<std::size_t> LiveProfiling::pass_over_samples() {
-  return profiler_->poll(
-      milliseconds(0), [this](const bpf::StackSample&) { ++samples_->builder().losses().events; });
+  bpf::Profiler::Sink sink = samples_->sink();
+  sink.sample = [this](const bpf::StackSample&) { ++samples_->builder().losses().events; };
+  return profiler_->poll(milliseconds(0), sink);
 }
 
 /// Twice while a row has room for, as a rule.
@@ -462,9 +462,8 @@ void LiveProfiling::take_rows() {
 
 /// All that was sampled until now is taken in.
 void LiveProfiling::renew_rows() {
-  auto renewed =
-      profiler_->renew_rows([this](const bpf::StackSample& sample) { samples_->take(sample); },
-                            [this](const bpf::RowPart& part) { samples_->take(part); });
+  auto renewed = profiler_->renew_rows(samples_->sink(),
+                                       [this](const bpf::RowPart& part) { samples_->take(part); });
   if (!renewed) note(renewed.error().message);
   samples_->end_rows();
   rows_renewed_at_ = Clock::now();

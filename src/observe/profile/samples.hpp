@@ -54,9 +54,7 @@ class ProfileSamples {
         programs_(programs),
         profiler_(profiler),
         stacks_(profiler.unwind_tables()),
-        waking_stacks_([this](Address address) { return profiler_.kernel_function(address); }) {
-    profiler_.hand_over_spans([this](const vitrine_span_sample& span) { take(span); });
-  }
+        waking_stacks_([this](Address address) { return profiler_.kernel_function(address); }) {}
 
   void take(const bpf::StackSample& sample);
   /// Samples that are equal to one before. If the code of their process was another by then, their
@@ -64,6 +62,11 @@ class ProfileSamples {
   void take(const bpf::RowPart& part);
   /// A sample that has all but trace and span of another one.
   void take(const vitrine_span_sample& span);
+  /// All of these.
+  bpf::Profiler::Sink sink() {
+    return {[this](const bpf::StackSample& sample) { take(sample); },
+            [this](const vitrine_span_sample& span) { take(span); }};
+  }
   /// None of these rows comes again: their numbers are others' now.
   void end_rows() { equal_.end(); }
 
