@@ -391,7 +391,7 @@ class LoadedProfiler final : public Profiler {
       ++unfinished_.lost;  // what it is like is not known any more
       return;
     }
-    if (!rows_->table.add(span.row)) span.row = 0;
+    if (!rows_->table.add(span.row, true)) span.row = 0;
     if (sink.span) sink.span(span);
   }
 

@@ -16,6 +16,9 @@ RowPart take_cell(vitrine_row_cell& cell) {
   return part;
 }
 
+/// Of a row of a span, before take() looks at it no more: a second, as it is called.
+constexpr std::uint8_t most_empty_looks = 4;
+
 }  // namespace
 
 RowTable::RowTable(std::span<vitrine_row> rows) : rows_(rows) {}
@@ -25,27 +28,38 @@ std::span<vitrine_row> RowTable::half(std::uint32_t generation) const {
   return rows_.subspan((generation & 1) * count, count);
 }
 
-bool RowTable::add(std::uint32_t row) {
+bool RowTable::add(std::uint32_t row, bool of_span) {
   if (!has(row)) return false;
   const std::uint32_t number = row - 1;
-  known_[number < rows_.size() / 2 ? 0 : 1].push_back(number);
+  const int half = number < rows_.size() / 2 ? 0 : 1;
+  known_[half].push_back(number);
+  looked_[half].push_back({number, of_span, 0});
   return true;
 }
 
-void RowTable::take(std::uint32_t number, const Sink& sink) {
+bool RowTable::take(std::uint32_t number, const Sink& sink) {
+  bool had_samples = false;
   for (vitrine_row_cell& cell : rows_[number].cells) {
     RowPart part = take_cell(cell);
     part.row = number + 1;
-    if (part.samples != 0) sink(part);
+    if (part.samples == 0) continue;
+    sink(part);
+    had_samples = true;
   }
+  return had_samples;
 }
 
 void RowTable::take(const Sink& sink) {
-  for (const Known& known : known_)
-    for (const std::uint32_t number : known) take(number, sink);
+  for (std::vector<Looked>& rows : looked_)
+    std::erase_if(rows, [&](Looked& row) {
+      const bool is_empty = !take(row.number, sink) && row.of_span;
+      row.empty = is_empty ? row.empty + 1 : 0;
+      return row.empty == most_empty_looks;
+    });
 }
 
 void RowTable::end(std::uint32_t generation, const Sink& sink) {
+  looked_[generation & 1].clear();
   for (const std::uint32_t number : std::exchange(known_[generation & 1], {})) {
     take(number, sink);
     rows_[number] = {};

@@ -26,8 +26,9 @@ class RowTable {
   /// `rows`: those of two generations, which programs add to meanwhile.
   explicit RowTable(std::span<vitrine_row> rows);
 
-  /// The first sample of this row has come in. False: there is no such row.
-  bool add(std::uint32_t row);
+  /// The first sample of this row has come in. False: there is no such row. `of_span`: the row ends with a span, as
+  /// most of them do: once nothing has been added to it for some looks, take() leaves it to end().
+  bool add(std::uint32_t row, bool of_span = false);
   /// Whether it is the number of one, known or not.
   [[nodiscard]] bool has(std::uint32_t row) const { return row != 0 && row <= rows_.size(); }
   /// Whether the rows of a generation are those that its records refer to: the one after the next has its half.
@@ -46,12 +47,18 @@ class RowTable {
   std::uint64_t forget(std::uint32_t generation);
 
  private:
-  using Known = std::vector<std::uint32_t>;
-  void take(std::uint32_t number, const Sink& sink);
+  struct Looked {
+    std::uint32_t number;
+    bool of_span;
+    std::uint8_t empty;  ///< looks in succession that have found nothing
+  };
+  /// Returns whether something had been added.
+  bool take(std::uint32_t number, const Sink& sink);
   [[nodiscard]] std::span<vitrine_row> half(std::uint32_t generation) const;
 
   std::span<vitrine_row> rows_;
-  Known known_[2];  // numbers, of either half
+  std::vector<std::uint32_t> known_[2];  // numbers, of either half
+  std::vector<Looked> looked_[2];        // those of them that take() looks at
 };
 
 }  // namespace vitrine::bpf

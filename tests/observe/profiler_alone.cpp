@@ -18,5 +18,5 @@ int main(int argc, char** argv) {
   std::puts("sampling");
   std::fflush(stdout);
   for (;;)
-    if (!(*profiler)->poll(std::chrono::milliseconds(100), [](const StackSample&) {})) return 1;
+    if (!(*profiler)->poll(std::chrono::milliseconds(100), {[](const StackSample&) {}})) return 1;
 }

@@ -12,7 +12,7 @@ struct known_rule {
 };
 
 #define KNOWN_RULES 4096
-#define NEAR_RULES 128   /* those used last, side by side */
+#define NEAR_RULES 128   /* those used last, in adjacent memory */
 #define WINDOW_BYTES 512 /* of the stack, read at once; a power of two */
 
 /// One stack, as far as it is unwound.
