@@ -92,14 +92,14 @@ class InflatedSections::Growing {
     at_least,  ///< more will be wanted soon
     until      ///< it is known that no more is wanted soon
   };
-  /// All before `end` is there then, or the section is broken.
+  /// All before `end` is there then, or the section is broken; or it is left to be inflated when it is read.
   void grow(std::size_t end, Reach reach);
 
   static std::size_t mapped;  ///< of all
 
  private:
   // Of its content: what zlib inflates, in pieces, and what libdeflate takes no longer for as a whole.
-  static constexpr std::size_t piece = 64U << 10, part_by_zlib = 4;
+  static constexpr std::size_t piece = 32U << 10, part_by_zlib = 4;
   static constexpr std::size_t fewest = 1U << 20;
 
   static std::vector<Growing*>& all() {
@@ -138,7 +138,7 @@ std::unique_ptr<InflatedSections::Growing> InflatedSections::Growing::begin(std:
     return ::sigaction(SIGSEGV, &action, &before_) == 0;
   }();
   // With its first piece zlib has allocated all that it needs.
-  if (is_handled) growing->grow(1, Reach::until);
+  if (is_handled) growing->grow(1, Reach::at_least);
   if (!is_handled || growing->is_broken_) return nullptr;
   return growing;
 }
@@ -208,6 +208,7 @@ void InflatedSections::Growing::grow(std::size_t end, Reach reach) {
   if (end <= ready_ || is_broken_) return;
   const std::size_t wanted = (end + piece - 1) / piece * piece;
   const std::size_t by_zlib = content_.size() / part_by_zlib;
+  if (wanted <= by_zlib && reach == Reach::until) return;  // a piece at a time is as well
   if (wanted <= by_zlib) {
     is_broken_ = !inflate_to(wanted);
   } else {

@@ -33,7 +33,7 @@ class InflatedSections {
   /// it is, for libelf to judge. `elf` must end before this does. For one thread at a time.
   explicit InflatedSections(Elf* elf);
 
-  /// So much of a section is about to be read.
+  /// So much of a section, and no more, is likely to be read soon.
   void expect(std::string_view section, std::size_t bytes);
 
   /// A section that turned out to be none when more of it was inflated: what was read behind that are zeros.

@@ -203,10 +203,21 @@ std::optional<std::uint32_t> DwarfInfo::unit_of(Address address) {
 }
 
 void DwarfInfo::expect_unit(std::uint32_t unit) {
-  constexpr Dwarf_Off usual_unit = 64U << 10;
+  constexpr Dwarf_Off usual_unit = 64U << 10, usual_lines = 32U << 10, usual_kinds = 4U << 10;
   if (unit >= listed_.size() || session_ == nullptr) return;
+  InflatedSections& inflated = session_->elf.inflated();
   const Dwarf_Off end = unit + 1 < listed_.size() ? listed_[unit + 1] : listed_[unit] + usual_unit;
-  session_->elf.inflated().expect(".debug_info", end);
+  inflated.expect(".debug_info", end);
+  Dwarf_Off next = 0, kinds = 0, lines = 0;
+  std::size_t header = 0;
+  if (dwarf_next_unit(session_->dwarf.get(), listed_[unit], &next, &header, nullptr, &kinds,
+                      nullptr, nullptr, nullptr, nullptr) != 0)
+    return;
+  inflated.expect(".debug_abbrev", kinds + usual_kinds);
+  Dwarf_Attribute found;
+  if (find_top(unit) && dwarf_attr(&tops_[unit], DW_AT_stmt_list, &found) != nullptr &&
+      dwarf_formudata(&found, &lines) == 0)
+    inflated.expect(".debug_line", lines + usual_lines);
 }
 
 /// The same, if its topmost entry can be read.

@@ -40,7 +40,6 @@ std::vector<sandbox::FileIdentity> NameSources::identities() const {
 FileNames::FileNames(NameSources sources, const Limits& limits)
     : limits_(limits), sources_(std::move(sources.files)), problem_(std::move(sources.problem)) {
   if (sources_.empty()) return;
-  unnamed_ = UnnamedCode(*sources_.front().memory, sources_.front().elf);
   for (const NameSources::Source& source : sources_)
     if (problem_.empty() && !source.elf.problems.empty()) problem_ = source.elf.problems.front();
   read_tables();
@@ -63,6 +62,13 @@ void FileNames::read_tables() {
         *source.memory, source.elf,
         [this](Address start, std::string_view name) { go_functions_.try_emplace(start, name); });
   }
+}
+
+/// Of libc it takes as long as all symbols, and nearly every address has a symbol.
+const UnnamedCode& FileNames::unnamed() {
+  if (!unnamed_ && sources_.empty()) unnamed_.emplace();
+  if (!unnamed_) unnamed_.emplace(*sources_.front().memory, sources_.front().elf);
+  return *unnamed_;
 }
 
 /// Of the first of its files that has any.
@@ -157,11 +163,13 @@ Frames FileNames::find_one(Address address, DwarfInfo* dwarf, Place place) {
     frames.back().name = found->name;
     if (address - found->start < ~0U)
       frames.back().offset = static_cast<std::uint32_t>(address - found->start);
-  } else if (const auto stub = unnamed_.find_stub(address); stub && frames.empty()) {
-    frames.push_back({stub->name, {}, {}, 0, 0, static_cast<std::uint32_t>(address - stub->start)});
-  } else if (const auto function = unnamed_.find_function(address);
-             function && frames.empty() && place == Place::address) {
-    frames.push_back({function->name, {}, {}, 0, 0, std::nullopt});
+  } else if (frames.empty()) {
+    if (const auto stub = unnamed().find_stub(address))
+      frames.push_back(
+          {stub->name, {}, {}, 0, 0, static_cast<std::uint32_t>(address - stub->start)});
+    else if (const auto function = unnamed().find_function(address);
+             function && place == Place::address)
+      frames.push_back({function->name, {}, {}, 0, 0, std::nullopt});
   }
   for (Frame& frame : frames) finish(frame);
   if (frames.size() == 1 && frames[0].name.empty() && frames[0].file.empty()) frames.clear();

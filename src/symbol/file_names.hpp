@@ -53,6 +53,7 @@ class FileNames {
  private:
   Frames find_one(Address address, DwarfInfo* dwarf, Place place);
   void read_tables();
+  const UnnamedCode& unnamed();
   void open_dwarf();
   void finish(Frame& frame) const;
   [[nodiscard]] std::optional<Address> address_of(std::uint64_t file_offset) const;
@@ -64,8 +65,8 @@ class FileNames {
   std::vector<FunctionSymbols> symbols_;         ///< asked in this order
   std::map<Address, std::string> go_functions_;  ///< of a Go program without a .symtab, by start
   std::unique_ptr<DwarfInfo> dwarf_;
-  bool is_dwarf_open_ = false;  ///< or cannot be opened
-  UnnamedCode unnamed_;
+  bool is_dwarf_open_ = false;          ///< or cannot be opened
+  std::optional<UnnamedCode> unnamed_;  ///< nothing: none was asked for
   std::string problem_, dwarf_problem_, table_problem_;
 };
 
