@@ -18,6 +18,8 @@
 #include <string_view>
 #include <utility>
 
+#include "sandbox/worker.hpp"
+
 namespace vitrine::symbol {
 namespace {
 
@@ -219,8 +221,9 @@ void InflatedSections::Growing::grow(std::size_t end, Reach reach) {
     is_broken_ = !is_enough && (decompressor == nullptr || !make_ready(content_.size()) ||
                                 !inflate_all(decompressor.get(), stream_, content_));
   }
-  // It must be readable, whatever is there.
-  if (is_broken_ && ready_ < content_.size() && !make_ready(content_.size())) ::_exit(1);
+  // It must be readable, whatever is there; where memory runs out, it cannot be.
+  if (is_broken_ && ready_ < content_.size() && !make_ready(content_.size()))
+    ::_exit(sandbox::out_of_memory);
 }
 
 void hide_unused_sections(Elf* elf) {
