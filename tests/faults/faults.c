@@ -155,26 +155,26 @@ static int opened(int dir, const char* path, int flags, mode_t mode) {
   return (int)syscall(SYS_openat, dir, path, flags, mode);
 }
 
-#define MODE_OF(flags)                                   \
-  mode_t mode = 0;                                       \
+#define MODE_OF(flags)                                    \
+  mode_t mode = 0;                                        \
   if ((flags) & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))) { \
-    va_list rest;                                        \
-    va_start(rest, flags);                               \
-    mode = va_arg(rest, mode_t);                         \
-    va_end(rest);                                        \
+    va_list rest;                                         \
+    va_start(rest, flags);                                \
+    mode = va_arg(rest, mode_t);                          \
+    va_end(rest);                                         \
   }
 
-#define OPEN_FUNCTION(name)                                      \
-  int name(const char* path, int flags, ...) {                   \
-    MODE_OF(flags)                                               \
-    if (fails(OPEN, EMFILE)) return -1;                          \
-    return opened(AT_FDCWD, path, flags, mode);           \
+#define OPEN_FUNCTION(name)                     \
+  int name(const char* path, int flags, ...) {  \
+    MODE_OF(flags)                              \
+    if (fails(OPEN, EMFILE)) return -1;         \
+    return opened(AT_FDCWD, path, flags, mode); \
   }
-#define OPENAT_FUNCTION(name)                                    \
-  int name(int dir, const char* path, int flags, ...) {          \
-    MODE_OF(flags)                                               \
-    if (fails(OPEN, EMFILE)) return -1;                          \
-    return opened(dir, path, flags, mode);                \
+#define OPENAT_FUNCTION(name)                           \
+  int name(int dir, const char* path, int flags, ...) { \
+    MODE_OF(flags)                                      \
+    if (fails(OPEN, EMFILE)) return -1;                 \
+    return opened(dir, path, flags, mode);              \
   }
 OPEN_FUNCTION(open)
 OPEN_FUNCTION(open64)

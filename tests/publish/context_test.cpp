@@ -9,8 +9,8 @@
 #include <thread>
 #include <vitrine/context.hpp>
 
-#include "publish/context_peer.hpp"
 #include "publish/context/publisher.hpp"
+#include "publish/context_peer.hpp"
 #include "support/child.hpp"
 
 namespace vitrine {

@@ -20,8 +20,8 @@
 #include <vitrine/context.hpp>
 #include <vitrine/labels.hpp>
 
-#include "publish/context_peer.hpp"
 #include "publish/context/publisher.hpp"
+#include "publish/context_peer.hpp"
 #include "publish/failing_calls.hpp"
 #include "publish/own_slot.hpp"
 

@@ -48,15 +48,14 @@ static void serve(const struct served* served, const struct fuse_in_header* requ
   switch (request->opcode) {
     case FUSE_INIT: {
       const struct fuse_init_in* in = (const void*)body;
-      struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION,
-                                  .minor = in->minor < FUSE_KERNEL_MINOR_VERSION
-                                               ? in->minor
-                                               : FUSE_KERNEL_MINOR_VERSION,
-                                  .max_readahead = in->max_readahead,
-                                  .max_background = 16,
-                                  .congestion_threshold = 12,
-                                  .max_write = write_bytes,
-                                  .time_gran = 1};
+      struct fuse_init_out out = {
+          .major = FUSE_KERNEL_VERSION,
+          .minor = in->minor < FUSE_KERNEL_MINOR_VERSION ? in->minor : FUSE_KERNEL_MINOR_VERSION,
+          .max_readahead = in->max_readahead,
+          .max_background = 16,
+          .congestion_threshold = 12,
+          .max_write = write_bytes,
+          .time_gran = 1};
       return answer(served, request, 0, &out, sizeof out);
     }
     case FUSE_LOOKUP: {

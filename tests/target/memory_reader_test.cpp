@@ -1,4 +1,6 @@
 // Memory that never comes, and the memory reader that waits for it in our place: whatever becomes of either.
+#include "target/memory_reader.hpp"
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
@@ -15,7 +17,6 @@
 #include <vector>
 
 #include "sandbox/capabilities.hpp"
-#include "target/memory_reader.hpp"
 #include "target/proc_file.hpp"
 #include "target/process.hpp"
 #include "target_subject.hpp"
