@@ -76,7 +76,8 @@ function(vitrine_test name)
   if(arg_SERIAL)
     list(APPEND properties RUN_SERIAL TRUE)
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES ${properties})
+  # A value of a parameterised test is shown as its bytes, addresses and padding among them: another name each time.
+  gtest_discover_tests(${name} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST PROPERTIES ${properties})
 endfunction()
 
 # vitrine_check_published(target VERSION v SLOTS name:bytes… [SONAME name]): fails the build when the

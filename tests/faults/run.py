@@ -13,6 +13,7 @@ its callers; each command is run once to enter all of them, and then once for ea
   - nothing is left: no process of its, no traced or stopped thread of the service, no breakpoint in
     its code, no file beside the one that was asked for, and that one whole or not there."""
 import argparse
+import contextlib
 import ctypes
 import hashlib
 import json
@@ -20,7 +21,6 @@ import mmap
 import os
 import random
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -142,6 +142,10 @@ class Service:
         time.sleep(0.3)
         self.code = self.code_digest()
 
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
     @property
     def pid(self):
         return self.process.pid
@@ -202,15 +206,22 @@ def wait_until(holds, seconds):
 class Bench:
     def __init__(self, options):
         self.options = options
-        self.service = Service(options.service)
-        self.directory = tempfile.mkdtemp(prefix="vitrine-faults-")
-        self.table = Table(self.directory)
-        self.collector = Collector(self.directory)
-        self.inside = os.path.join(self.directory, "cwd")
-        os.mkdir(self.inside)
         self.number = 0
-        self.given = {"COLLECTOR": f"otlp+http://127.0.0.1:{self.collector.port}",
-                      "PROFILE": self.make_profile(), "PROBES": self.make_probes()}
+        self.started = contextlib.ExitStack()  # ended by close(), also where a later one cannot be started
+        try:
+            self.service = Service(options.service)
+            self.started.callback(self.service.close)
+            self.directory = self.started.enter_context(tempfile.TemporaryDirectory(prefix="vitrine-faults-"))
+            self.table = Table(self.directory)
+            self.collector = Collector(self.directory)
+            self.started.callback(self.collector.close)
+            self.inside = os.path.join(self.directory, "cwd")
+            os.mkdir(self.inside)
+            self.given = {"COLLECTOR": f"otlp+http://127.0.0.1:{self.collector.port}",
+                          "PROFILE": self.make_profile(), "PROBES": self.make_probes()}
+        except BaseException:
+            self.close()
+            raise
 
     def make_profile(self):
         path = os.path.join(self.directory, "given.pb.gz")
@@ -231,10 +242,7 @@ class Bench:
         return os.path.join(self.directory, "probes.o")
 
     def close(self):
-        self.service.process.kill()
-        self.service.process.wait()
-        self.collector.close()
-        shutil.rmtree(self.directory)
+        self.started.close()
 
     def run(self, name, arguments):
         """(status or None, output, errors, what is left)"""

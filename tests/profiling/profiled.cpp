@@ -26,6 +26,14 @@ Profile each_alone(Profile profile) {
 
 }  // namespace
 
+observe::ProfilingOptions options_of_waits(pid_t pid) {
+  observe::ProfilingOptions options;
+  options.pids = {pid};
+  options.on_cpu = false;
+  options.off_cpu = true;
+  return options;
+}
+
 Profiled profile_while(const observe::ProfilingOptions& options,
                        const std::function<void()>& meanwhile) {
   Profiled result;
@@ -55,6 +63,16 @@ Profiled profile_while(const observe::ProfilingOptions& options,
   result.notes = (*profiling)->take_notes();
   result.unwinding = (*profiling)->unwind_counts();
   result.filtered = (*profiling)->filter_counts();
+  return result;
+}
+
+Profiled profile_load(const observe::ProfilingOptions& options, Child& load) {
+  std::vector<std::string> printed;
+  Profiled result = profile_while(options, [&] {
+    load.write("\n");
+    printed = load.read_until("done");
+  });
+  result.printed = std::move(printed);
   return result;
 }
 

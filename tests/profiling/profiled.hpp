@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "observe/profile/profiling.hpp"
+#include "support/child.hpp"
 
 namespace vitrine::test {
 
@@ -17,13 +18,20 @@ struct Profiled {
   std::vector<std::string> notes;
   observe::UnwindCounts unwinding;
   observe::FilterCounts filtered;
+  std::vector<std::string> printed;  ///< by the load of profile_load()
 };
+
+/// Time off the CPU alone.
+observe::ProfilingOptions options_of_waits(pid_t pid);
 
 /// Profiles while `meanwhile` runs, in a thread of its own; without it, until all that is profiled
 /// has ended. Fails the test, and returns nothing in
 /// it, when profiling cannot begin.
 Profiled profile_while(const observe::ProfilingOptions& options,
                        const std::function<void()>& meanwhile = {});
+
+/// Profiles from the line that `load` waits for until it prints "done".
+Profiled profile_load(const observe::ProfilingOptions& options, Child& load);
 
 /// The label's value; empty: none.
 std::string label_of(const profile::Profile& profile, const profile::Sample& sample,

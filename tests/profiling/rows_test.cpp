@@ -31,9 +31,8 @@ observe::ProfilingOptions options_of(const test::Child& program) {
 }
 
 observe::ProfilingOptions options_of_waits(const test::Child& program) {
-  observe::ProfilingOptions options = options_of(program);
-  options.on_cpu = false;
-  options.off_cpu = true;
+  observe::ProfilingOptions options = test::options_of_waits(program.pid());
+  options.unwind = observe::Unwind::kernel;
   return options;
 }
 

@@ -17,15 +17,7 @@ using profile::Measure;
 TEST(Waiting, IsWhatTheThreadsOwnClockSays) {
   test::Child load = test::Child::spawn({WAITING_LOAD, "120"});
   ASSERT_EQ(load.read_line(), "ready");
-  observe::ProfilingOptions options;
-  options.pids = {load.pid()};
-  options.on_cpu = false;
-  options.off_cpu = true;
-  std::vector<std::string> lines;
-  const auto profiled = test::profile_while(options, [&] {
-    load.write("\n");
-    lines = load.read_until("done");
-  });
+  const auto profiled = test::profile_load(test::options_of_waits(load.pid()), load);
 
   std::map<std::string, std::map<std::string, double>> sampled;
   for (const auto& sample : profiled.profile.samples) {
@@ -34,8 +26,8 @@ TEST(Waiting, IsWhatTheThreadsOwnClockSays) {
         profiled.profile, sample, "kind")] += static_cast<double>(sample.value_ns);
   }
   std::map<std::string, double> by_tenant, own_by_tenant;
-  ASSERT_EQ(lines.size(), 12U);
-  for (const std::string& line : lines) {
+  ASSERT_EQ(profiled.printed.size(), 12U);
+  for (const std::string& line : profiled.printed) {
     std::istringstream words(line);
     std::string tenant, kind;
     double own = 0;
@@ -59,15 +51,9 @@ TEST(Waiting, IsWhatTheThreadsOwnClockSays) {
 TEST(Waiting, IsTheOneBeforeOnlyIfAllOfItIs) {
   test::Child load = test::Child::spawn({WAITING_LOAD, "120"});
   ASSERT_EQ(load.read_line(), "ready");
-  observe::ProfilingOptions options;
-  options.pids = {load.pid()};
-  options.on_cpu = false;
-  options.off_cpu = true;
+  observe::ProfilingOptions options = test::options_of_waits(load.pid());
   options.verify_unwind = true;
-  const auto profiled = test::profile_while(options, [&] {
-    load.write("\n");
-    load.read_until("done");
-  });
+  const auto profiled = test::profile_load(options, load);
   const observe::UnwindCounts& counts = profiled.unwinding;
   fmt::print("{} samples, stacks of the kernel that were known: {}, {} of them wrong\n",
              profile::number_of_samples(profiled.profile), counts.kernel_known,

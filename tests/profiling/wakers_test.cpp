@@ -65,17 +65,15 @@ void count(const Profile& profile, const Sample& sample, Waits& waits) {
   }
 }
 
-std::map<std::string, Waits> waits_of(observe::ProfilingOptions options) {
+/// `choose`: sets what differs from other profiles.
+std::map<std::string, Waits> waits_of(
+    const std::function<void(observe::ProfilingOptions&)>& choose = {}) {
   test::Child load = test::Child::spawn({WAKING_LOAD, std::to_string(rounds)});
   EXPECT_EQ(load.read_line(), "ready");
-  options.pids = {load.pid()};
-  options.on_cpu = false;
-  options.off_cpu = true;
+  observe::ProfilingOptions options = test::options_of_waits(load.pid());
   options.wakers = true;
-  const auto profiled = test::profile_while(options, [&] {
-    load.write("\n");
-    load.read_until("done");
-  });
+  if (choose) choose(options);
+  const auto profiled = test::profile_load(options, load);
   std::map<std::string, Waits> out;
   for (const Sample& sample : profiled.profile.samples) {
     // Its threads alone: not those of the process that wakes one of them.
@@ -108,21 +106,18 @@ void expect_planted(std::map<std::string, Waits> waits) {
 }
 
 TEST(Wakers, AreWhoEndedTheWait) {
-  expect_planted(waits_of({}));
+  expect_planted(waits_of());
 }
 
 TEST(Wakers, AreFoundByCopiesOfTheirStacks) {
-  observe::ProfilingOptions options;
-  options.unwind = observe::Unwind::copy;
-  expect_planted(waits_of(options));
+  expect_planted(waits_of([](auto& options) { options.unwind = observe::Unwind::copy; }));
 }
 
 TEST(Wakers, ThatAFilterAsksFor) {
-  observe::ProfilingOptions options;
   auto filter = profile::Filter::parse("waker.tenant=globex");
   ASSERT_TRUE(filter);
-  options.only = std::make_shared<const profile::Filter>(std::move(*filter));
-  const auto waits = waits_of(options);
+  const auto only = std::make_shared<const profile::Filter>(std::move(*filter));
+  const auto waits = waits_of([&](auto& options) { options.only = only; });
   ASSERT_EQ(waits.size(), 1u);
   EXPECT_EQ(waits.begin()->first, "pipe");
   EXPECT_GT(waits.begin()->second.all, rounds / 4);

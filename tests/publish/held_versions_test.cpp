@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vitrine/labels.hpp>
@@ -156,6 +157,11 @@ struct Case {
   Reader reader;
   bool twice;  ///< else it has too many instructions, and holds its version as others do
 };
+
+/// In the names of tests.
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << one.name;
+}
 
 class HeldVersions : public testing::TestWithParam<Case> {
  protected:
