@@ -6,15 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <optional>
 #include <utility>
 
 #include "base/file_descriptor.hpp"
 #include "base/limits.hpp"
+#include "base/read_all.hpp"
 #include "base/text.hpp"
+#include "sandbox/files.hpp"
 
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
@@ -162,13 +161,6 @@ class Walk {
   std::vector<ConfiguredKey> keys_;
 };
 
-tl::unexpected<Error> unreadable(const std::string& path, int number) {
-  const ErrorCode code = number == ENOENT || number == ENOTDIR ? ErrorCode::not_found
-                         : number == EACCES || number == EPERM ? ErrorCode::not_permitted
-                                                               : ErrorCode::failed;
-  return fail(code, fmt::format("cannot read {}: {}", path, std::strerror(number)));
-}
-
 /// The first line with more dots than any key has, outside of quotes and comments; 0: none. toml++ takes stack for each
 /// part of a key such as `a.b.c`, and has no bound of its own.
 std::uint32_t line_of_deep_key(std::string_view text) {
@@ -225,21 +217,17 @@ Result<std::vector<ConfiguredKey>> read_configuration(const std::string& path,
                                                       std::span<const KnownKey> known,
                                                       std::string_view repeated) {
   // What is at the other end of a pipe may come never, and not again for a reload.
-  const FileDescriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
-  if (!opened || ::fstat(opened.get(), &status) != 0) return unreadable(path, errno);
+  if (!file || ::fstat(file.get(), &status) != 0) return sandbox::file_error(path, "read", errno);
   if (S_ISFIFO(status.st_mode))
     return fail(ErrorCode::unsupported, path + " is a pipe", "a regular file is required");
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(
-      ::fdopen(::fcntl(opened.get(), F_DUPFD_CLOEXEC, 0), "r"), &std::fclose);
-  if (!file) return unreadable(path, errno);
-  std::string text(limits::configuration_bytes + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  if (std::ferror(file.get()) != 0) return unreadable(path, errno);
-  if (text.size() > limits::configuration_bytes)
+  const auto text = read_all(file.get(), limits::configuration_bytes + 1);
+  if (!text) return sandbox::file_error(path, "read", text.error());
+  if (text->size() > limits::configuration_bytes)
     return fail(ErrorCode::limit,
                 fmt::format("{} has more than {} bytes", path, limits::configuration_bytes));
-  return parse_configuration(text, path, known, repeated);
+  return parse_configuration(*text, path, known, repeated);
 }
 
 std::string toml_value(ValueKind kind, std::span<const std::string> values) {

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -18,8 +17,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/gzip.hpp"
 #include "base/limits.hpp"
+#include "base/read_all.hpp"
 #include "sandbox/files.hpp"
 
 namespace vitrine::exporter {
@@ -222,9 +223,7 @@ std::string Spool::name_of(const Entry& entry) const {
 
 /// Of several in a nanosecond, or after the clock was set back, the later one is the later one.
 std::uint64_t Spool::next_time() {
-  const auto now = static_cast<std::uint64_t>(
-      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
-  return last_time_ = std::max(now, last_time_ + 1);
+  return last_time_ = std::max(unix_time_ns(), last_time_ + 1);
 }
 
 void Spool::make_room(std::uint64_t bytes, bool in_use) {
@@ -367,18 +366,10 @@ Result<std::string> Spool::read(const std::string& name) const {
   if (status.st_uid != ::geteuid()) return fail(ErrorCode::malformed, "it belongs to another user");
   if (status.st_size < 0 || static_cast<std::uint64_t>(status.st_size) > limits::export_request)
     return fail(ErrorCode::limit, fmt::format("it has {} bytes", status.st_size));
-  std::string content(static_cast<std::size_t>(status.st_size), '\0');
-  std::size_t have = 0;
-  while (have < content.size()) {
-    const ssize_t got = ::read(file.get(), content.data() + have, content.size() - have);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail(ErrorCode::failed, std::strerror(errno));
-    if (got == 0) break;
-    have += static_cast<std::size_t>(got);
-  }
-  content.resize(have);
-  TRY(gunzip(content, limits::export_request));
-  return content;
+  auto content = read_all(file.get(), static_cast<std::size_t>(status.st_size));
+  if (!content) return fail(ErrorCode::failed, std::strerror(content.error()));
+  TRY(gunzip(*content, limits::export_request));
+  return std::move(*content);
 }
 
 }  // namespace vitrine::exporter

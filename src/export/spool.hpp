@@ -18,8 +18,9 @@
 namespace vitrine::exporter {
 
 /// In a directory, a request is a file of its gzipped bytes, `<time, 19 digits>` and a suffix for
-/// what they are, whole and on disk or not there at all; only one process at a time has the directory (a lock on its file `lock`).
-/// What other files hold is not believed: only regular files of our user, whole gzip, in bounds.
+/// what they are, whole and on disk or not there at all; only one process at a time has the
+/// directory (a lock on its file `lock`). What other files hold is not believed: only regular files
+/// of our user, whole gzip, in bounds.
 ///
 /// A request that replaces a part of another one is `<time>-<time of that one>` and the suffix, and counts
 /// once that one is gone: whenever the process is killed, the spool holds the whole one or its parts.
@@ -30,9 +31,9 @@ class Spool {
   /// Most of what a directory does not take that is kept in memory.
   static constexpr std::uint64_t most_in_memory = 64U << 20;
 
-  /// Takes up what an earlier process left in `directory` (made, 0700, when it is missing); empty: in
-  /// memory. `bytes`: most that is kept. `suffix`: of the files, a constant. Errors: usage (others may write to it; it is in use),
-  /// not_found, not_permitted, failed.
+  /// Takes up what an earlier process left in `directory` (made, 0700, when it is missing); empty:
+  /// in memory. `bytes`: most that is kept. `suffix`: of the files, a constant. Errors: usage
+  /// (others may write to it; it is in use), not_found, not_permitted, failed.
   static Result<Spool> open(const std::string& directory, std::uint64_t bytes,
                             std::string_view suffix = otlp_files);
 

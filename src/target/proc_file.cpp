@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/read_all.hpp"
 #include "bpf/wire/wire.h"
 #include "target/memory_reader.hpp"
 
@@ -42,21 +43,12 @@ bool number(std::string_view text, std::uint64_t& into) {
 }  // namespace
 
 Result<std::string> read_file_at(int dir, const std::string& path, std::size_t limit) {
-  auto fd = TRY(open_at(dir, path, O_RDONLY));
-  std::string content;
-  while (content.size() < limit) {
-    const std::size_t have = content.size();
-    content.resize(std::min(limit, have + 4096));
-    const ssize_t n = ::read(fd.get(), content.data() + have, content.size() - have);
-    const int error = errno;
-    content.resize(have + static_cast<std::size_t>(n < 0 ? 0 : n));
-    if (n < 0 && error == EINTR) continue;
-    if (n < 0)
-      return fail(sandbox::code_of(error),
-                  fmt::format("cannot read {}: {}", path, std::strerror(error)));
-    if (n == 0) break;
-  }
-  return content;
+  const auto file = TRY(open_at(dir, path, O_RDONLY));
+  auto content = read_all(file.get(), limit);
+  if (!content)
+    return fail(sandbox::code_of(content.error()),
+                fmt::format("cannot read {}: {}", path, std::strerror(content.error())));
+  return std::move(*content);
 }
 
 namespace {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/limits.hpp"
+#include "base/read_all.hpp"
 #include "base/text.hpp"
 #include "sandbox/files.hpp"
 #include "usdt/parse.hpp"
@@ -74,17 +75,10 @@ std::string probe_name(std::string_view identifier) {
 namespace {
 
 /// Until the end, or one byte more than parse() takes.
-Result<std::string> read_all(int fd, const std::string& path) {
-  std::string out;
-  std::array<char, 64 * 1024> piece;
-  while (out.size() <= limits::definition_bytes) {
-    const ssize_t got = ::read(fd, piece.data(), piece.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return sandbox::file_error(path, "read", errno);
-    if (got == 0) break;
-    out.append(piece.data(), static_cast<std::size_t>(got));
-  }
-  return out;
+Result<std::string> text_in(const FileDescriptor& file, const std::string& path) {
+  auto text = read_all(file.get(), limits::definition_bytes + 1);
+  if (!text) return sandbox::file_error(path, "read", text.error());
+  return std::move(*text);
 }
 
 Result<std::string> preprocessed(const DefinitionFile& file) {
@@ -114,7 +108,7 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
                             std::strerror(error)),
                 "install it (Debian: cpp), or omit -C");
   if (!to.close()) return sandbox::file_error(file.path, "read", errno);
-  Result<std::string> text = read_all(from.get(), file.path);
+  Result<std::string> text = text_in(from, file.path);
   (void)from.close();  // what writes more than we take, ends now
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -129,7 +123,7 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
 Result<std::string> text_of(const DefinitionFile& file) {
   const FileDescriptor opened(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!opened) return sandbox::file_error(file.path, "read", errno);
-  return file.preprocess ? preprocessed(file) : read_all(opened.get(), file.path);
+  return file.preprocess ? preprocessed(file) : text_in(opened, file.path);
 }
 
 }  // namespace

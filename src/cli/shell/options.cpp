@@ -1,5 +1,6 @@
 #include "cli/shell/options.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/random.h>
@@ -14,10 +15,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <string_view>
 
+#include "base/file_descriptor.hpp"
+#include "base/read_all.hpp"
 #include "cli/shell/report.hpp"
 #include "observe/probes/functions.hpp"
 #include "observe/process/facts.hpp"
@@ -158,14 +160,13 @@ constexpr const char* how_to = "create one: head -c 32 /dev/urandom | base64 > s
 constexpr std::array facts{"pid", "tid", "cpu", "comm", "thread", "process", "probe"};
 
 Result<std::string> read(const std::string& path) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
-  std::string text(max_secret + 1, '\0');
-  const std::size_t got = file ? std::fread(text.data(), 1, text.size(), file.get()) : 0;
-  if (!file || std::ferror(file.get()) != 0)
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  auto text = file ? read_all(file.get(), max_secret + 1) : tl::unexpected(errno);
+  if (!text)
     return fail(ErrorCode::usage,
-                fmt::format("cannot read the secret {}: {}", path, std::strerror(errno)), how_to);
-  text.resize(got);
-  return text;
+                fmt::format("cannot read the secret {}: {}", path, std::strerror(text.error())),
+                how_to);
+  return std::move(*text);
 }
 
 Result<std::string> checked(std::string secret, const std::string& source) {

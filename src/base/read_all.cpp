@@ -1,0 +1,26 @@
+#include "base/read_all.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace vitrine {
+
+tl::expected<std::string, int> read_all(int file, std::size_t most, const std::atomic<bool>* stop) {
+  constexpr std::size_t first = 4096;  // most files of /proc have less
+  std::string text;
+  while (text.size() < most) {
+    const std::size_t have = text.size();
+    text.resize(std::min(most, have + std::max(first, have)));
+    const ssize_t got = ::read(file, text.data() + have, text.size() - have);
+    const int error = errno;
+    text.resize(have + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) break;
+    const bool goes_on = got > 0 || (error == EINTR && (stop == nullptr || !*stop));
+    if (!goes_on) return tl::unexpected(error);
+  }
+  return text;
+}
+
+}  // namespace vitrine
