@@ -13,7 +13,7 @@
 namespace vitrine::elf {
 namespace {
 
-constexpr std::size_t piece = 64 * 1024;
+constexpr std::uint64_t header_piece = 64 * 1024;  // bytes
 
 /// Where the fields of the tables are, by class.
 struct Layout {
@@ -61,20 +61,27 @@ Section decode_section(const Encoding& encoding, const std::byte* at) {
 }
 #undef AT
 
+/// As many of `size` bytes as the file has. One that lies about the size costs no more than a piece.
+template <class Bytes>
+Bytes read_in_pieces(Memory& file, std::uint64_t at, std::uint64_t size, std::uint64_t piece) {
+  Bytes bytes;
+  while (bytes.size() < size) {
+    const std::size_t have = bytes.size();
+    const auto want = static_cast<std::size_t>(std::min(piece, size - have));
+    bytes.resize(have + want);
+    const std::size_t got =
+        file.read_some(at + have, std::as_writable_bytes(std::span(bytes)).subspan(have));
+    bytes.resize(have + got);
+    if (got < want) break;
+  }
+  return bytes;
+}
+
 /// Up to `count` entries of `size` bytes. Complains in `problems` about those that are not there.
 std::vector<std::byte> read_table(Memory& file, std::uint64_t at, std::uint64_t count,
                                   std::size_t size, const char* what,
                                   std::vector<std::string>& problems) {
-  std::vector<std::byte> bytes;
-  const std::uint64_t want = count * size;
-  while (bytes.size() < want) {  // a lie about the count costs no more than one piece
-    const std::size_t have = bytes.size();
-    bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(have + piece, want)));
-    const std::size_t asked = bytes.size() - have;
-    const std::size_t got = file.read_some(at + have, std::span(bytes).subspan(have));
-    bytes.resize(have + got);
-    if (got < asked) break;
-  }
+  auto bytes = read_in_pieces<std::vector<std::byte>>(file, at, count * size, header_piece);
   const std::size_t whole = bytes.size() / size;
   if (whole < count)
     problems.push_back(fmt::format("the file ends after {} of its {} {}", whole, count, what));
@@ -134,16 +141,9 @@ class Reader {
     const Section& table = into_.sections[tables_.names];
     if (table.type == SHT_NOBITS) return;  // a separate debug file with nothing of its own
     std::string& names = into_.section_names;
-    const std::uint64_t want = std::min<std::uint64_t>(table.size, limits::section_names);
-    while (names.size() < want) {  // a lie about the size costs no more than one piece
-      const std::size_t have = names.size();
-      names.resize(static_cast<std::size_t>(std::min<std::uint64_t>(have + piece, want)));
-      const std::size_t asked = names.size() - have;
-      const std::size_t got = file_.read_some(
-          table.offset + have, std::as_writable_bytes(std::span(names)).subspan(have));
-      names.resize(have + got);
-      if (got < asked) break;
-    }
+    names = read_in_pieces<std::string>(file_, table.offset,
+                                        std::min<std::uint64_t>(table.size, limits::section_names),
+                                        header_piece);
     if (names.size() < table.size)
       problem("only {} of the {} bytes of its section names could be read", names.size(),
               table.size);
@@ -234,21 +234,12 @@ Result<File> read_file(Memory& file) {
 
 namespace {
 
-/// A section that lies about its size costs no more than one of these beyond what the file has.
-constexpr std::uint64_t bytes_per_read = 4ULL << 20;
-constexpr std::uint32_t compress_zlib = 1;  // ELFCOMPRESS_ZLIB
+constexpr std::uint64_t section_piece = 4ULL << 20;  // bytes
+constexpr std::uint32_t compress_zlib = 1;           // ELFCOMPRESS_ZLIB
 
-std::vector<std::byte> read_in_pieces(Memory& file, std::uint64_t at, std::uint64_t size) {
-  std::vector<std::byte> bytes;
-  while (bytes.size() < size) {
-    const std::size_t have = bytes.size();
-    const auto want = static_cast<std::size_t>(std::min(bytes_per_read, size - have));
-    bytes.resize(have + want);
-    const std::size_t got = file.read_some(at + have, std::span(bytes).subspan(have));
-    bytes.resize(have + got);
-    if (got < want) break;
-  }
-  return bytes;
+std::vector<std::byte> content_of(Memory& file, const Section& section, std::uint64_t most) {
+  return read_in_pieces<std::vector<std::byte>>(file, section.offset, std::min(section.size, most),
+                                                section_piece);
 }
 
 std::string cut_at(std::uint64_t most, std::uint64_t size) {
@@ -267,7 +258,7 @@ Result<SectionBytes> unpack(std::span<const std::byte> packed, std::uint64_t siz
   while (state == Z_OK && section.bytes.size() < std::min(size, most)) {
     const std::size_t have = section.bytes.size();
     section.bytes.resize(
-        static_cast<std::size_t>(std::min({have + bytes_per_read / 16, size, most})));
+        static_cast<std::size_t>(std::min({have + section_piece / 16, size, most})));
     stream.next_out = reinterpret_cast<Bytef*>(section.bytes.data() + have);
     stream.avail_out = static_cast<uInt>(section.bytes.size() - have);
     state = inflate(&stream, Z_NO_FLUSH);
@@ -287,7 +278,7 @@ Result<SectionBytes> unpack(std::span<const std::byte> packed, std::uint64_t siz
 
 Result<SectionBytes> read_compressed(Memory& file, const File& elf, const Section& section,
                                      std::uint64_t most) {
-  const auto packed = read_in_pieces(file, section.offset, std::min(section.size, most));
+  const auto packed = content_of(file, section, most);
   const std::size_t header = elf.encoding.wide ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
   if (packed.size() < header)
     return fail(ErrorCode::malformed, "it is compressed, but shorter than its compression header");
@@ -308,7 +299,7 @@ Result<SectionBytes> read_section(Memory& file, const File& elf, const Section& 
     return fail(ErrorCode::malformed, "it has no content in this file");
   if ((section.flags & SHF_COMPRESSED) != 0) return read_compressed(file, elf, section, most);
   SectionBytes read;
-  read.bytes = read_in_pieces(file, section.offset, std::min(section.size, most));
+  read.bytes = content_of(file, section, most);
   if (read.bytes.size() == section.size) return read;
   read.problem = read.bytes.size() == most ? cut_at(most, section.size)
                                            : fmt::format("the file ends after {} of its {} bytes",
