@@ -436,6 +436,12 @@ TEST(AgentCheck, RefusesAuthoritiesForAUrlWithoutTls) {
     const Outcome outcome = check(folder, "[export]\nurl = \"" + url + "\"\n" + authorities);
     EXPECT_EQ(outcome.status, 2);
     EXPECT_THAT(outcome.err, HasSubstr("are for TLS"));
+    for (const std::string profiles : {"", "url = \"otlp+http://host:4318\"\n"}) {
+      const Outcome signals = check(folder, "[export]\nsignals_url = \"" + url + "\"\n" + profiles +
+                                                authorities + "[metrics]\nby = [\"tenant\"]\n");
+      EXPECT_EQ(signals.status, 2) << profiles;
+      EXPECT_THAT(signals.err, HasSubstr("are for TLS")) << profiles;
+    }
   }
 }
 
@@ -457,7 +463,8 @@ TEST(AgentCheck, TheFileOfThePackageIsRightWithAndWithoutItsComments) {
   for (std::string line; std::getline(lines, line);)
     all += (line.size() > 1 && line[0] == '#' && line[1] != ' ' ? line.substr(1) : line) + '\n';
   // These need what a machine has, or exclude another.
-  for (const std::string key : {"redact_secret", "min_block", "preempted", "sum"})
+  for (const std::string key :
+       {"redact_secret", "min_block", "preempted", "sum", "ca =", "certificate =", "key ="})
     all.replace(all.find("\n" + key), 1, "\n#");
   const Outcome outcome = check(folder, all);
   EXPECT_EQ(outcome.status, 0) << outcome.err;

@@ -112,7 +112,7 @@ Result<void> AgentRequest::take() {
   TRY(check_repeated(view.outputs));
   TRY(metrics.take());
   // Headers, certificates and the spool are those of metrics, spans and log records, too.
-  if (metrics.engine({}).empty()) TRY(sending.check());
+  TRY(sending.check(metrics.engine({})));
   if (sending.given()) TRY(sending.check_engine());
   using Keeping = SendingOptions::Keeping;
   if (const std::string engine = metrics.engine(sending.url()); !engine.empty())

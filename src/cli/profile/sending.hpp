@@ -46,8 +46,10 @@ class SendingOptions {
   [[nodiscard]] Result<exporter::ExportOptions> take(const std::string& url,
                                                      exporter::Signal signal,
                                                      Keeping keeping) const;
-  /// What was given makes sense without --export. Errors: usage.
-  [[nodiscard]] Result<void> check() const { return engine_.check(!attributes_.empty()); }
+  /// What was given makes sense without --export. `other`: as EngineOptions::check. Errors: usage.
+  [[nodiscard]] Result<void> check(const std::string& other = {}) const {
+    return engine_.check(!attributes_.empty(), other);
+  }
   /// open() would take what was given, as far as exporter::Exporter::check() knows. Errors: those of open().
   [[nodiscard]] Result<void> check_engine() const;
 

@@ -58,19 +58,26 @@ void EngineOptions::define(CLI::App& app, std::string_view what, std::string_vie
       ->option_text("SIZE");
 }
 
-Result<void> EngineOptions::check(bool more) const {
+Result<void> EngineOptions::check(bool more, const std::string& other) const {
   const bool anything = more || !options_.headers.empty() || request_bytes_ != 0 ||
                         !options_.spool.empty() || options_.spool_bytes != 0 ||
                         !options_.authorities.empty() || !options_.certificate.empty() ||
                         !options_.key.empty();
   const bool has_files =
       !options_.authorities.empty() || !options_.certificate.empty() || !options_.key.empty();
-  if (has_files && exporter::lacks_tls(options_.url))
-    return fail(ErrorCode::usage,
-                "--export-ca, --export-certificate and --export-key are for TLS, which the URL of "
-                "--export lacks",
-                "give otlp+https://HOST or otlp+grpcs://HOST");
-  if (given() || !anything) return {};
+  const bool may_use_files =
+      !exporter::lacks_tls(options_.url) && !(options_.url.empty() && !other.empty());
+  const bool other_may = !other.empty() && !exporter::lacks_tls(other);
+  if (has_files && !may_use_files && !other_may)
+    return fail(
+        ErrorCode::usage,
+        other.empty()
+            ? "--export-ca, --export-certificate and --export-key are for TLS, which the URL "
+              "of --export lacks"
+            : "--export-ca, --export-certificate and --export-key are for TLS, which the URLs "
+              "of --export and --export-signals lack",
+        "give otlp+https://HOST or otlp+grpcs://HOST");
+  if (given() || !other.empty() || !anything) return {};
   return fail(ErrorCode::usage, "--export-* and --spool require --export",
               "add --export otlp+http://HOST:4318");
 }

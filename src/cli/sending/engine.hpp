@@ -20,8 +20,9 @@ class EngineOptions {
   [[nodiscard]] bool given() const { return !options_.url.empty(); }
   /// Variables of OpenTelemetry are read there; without it, in this process's environment.
   void set_environment(exporter::Environment environment) { environment_ = std::move(environment); }
-  /// What was given makes sense without --export; `more`: so was another option of it. Errors: usage.
-  [[nodiscard]] Result<void> check(bool more) const;
+  /// What was given makes sense without --export; `more`: so was another option of it. `other`: another URL that
+  /// all of it is for, too; empty: none. Errors: usage.
+  [[nodiscard]] Result<void> check(bool more, const std::string& other = {}) const;
 
   /// With OpenTelemetry's environment variables for `signal`. `url`: in place of that of --export; empty:
   /// that. Errors: usage.
