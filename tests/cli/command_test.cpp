@@ -101,6 +101,11 @@ TEST(BadTarget, AZombieAmongOthersIsLeftOut) {
   EXPECT_THAT(outcome.err, HasSubstr("process " + gone + " has ended: it is a zombie"));
   EXPECT_THAT(outcome.err, HasSubstr("it is left out"));
   EXPECT_EQ(vitrine({"profile", gone, gone}).status, 4);
+  const Outcome traced = vitrine({"trace", gone, std::to_string(other.pid()), "*"});
+  EXPECT_EQ(traced.status, 1) << traced.err;  // what is left has no probes
+  EXPECT_THAT(traced.err, HasSubstr("process " + gone + " has ended: it is a zombie"));
+  EXPECT_THAT(traced.err, HasSubstr("has no probes"));
+  EXPECT_EQ(vitrine({"trace", gone, gone, "*"}).status, 4);
 }
 
 TEST(BadTarget, A32BitProcessIsToldApart) {

@@ -167,6 +167,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   std::optional<CgroupNames> cgroups_;
   Cgroup last_cgroup_;  ///< of a process that is not observed
   Notes notes_;
+  std::size_t left_out_ = 0;  ///< notes: of processes that have ended before they were attached to
   std::optional<TraceReduction> reduction_;
 };
 
@@ -187,7 +188,18 @@ Result<void> LiveTrace::begin() {
 
 Result<void> LiveTrace::attach_targets() {
   if (watch_->launched() != nullptr) return begin_launched();
-  for (ObservedProcess* process : watch_->all()) TRY(attach_process(*process));
+  std::optional<Error> gone;  // the first of those that have ended meanwhile
+  std::size_t looked_at = 0;
+  for (ObservedProcess* process : watch_->all()) {
+    const auto attached = attach_process(*process);
+    looked_at += attached ? 1 : 0;
+    if (attached) continue;
+    if (attached.error().code != ErrorCode::not_found) return tl::unexpected(attached.error());
+    if (!gone) gone = attached.error();
+    note(attached.error().message + ": it is left out");
+    ++left_out_;
+  }
+  if (gone && looked_at == 0) return tl::unexpected(std::move(*gone));
   std::vector<Planned> planned;
   for (const std::string& path : options_.target.files) {
     auto file = TRY(files_.open(path));
@@ -228,7 +240,8 @@ Result<void> LiveTrace::check() const {
 }
 
 Result<void> LiveTrace::find_targets() {
-  for (const pid_t pid : options_.target.pids) TRY(watch_->add(pid));
+  TRY(watch_->add(std::span<const pid_t>(options_.target.pids)));
+  left_out_ = notes_.waiting().size();
   if (options_.target.command.empty()) return {};
   return watch_->launch(options_.target.command);
 }
@@ -293,11 +306,14 @@ Result<void> LiveTrace::require_sites() {
                      fmt::join(absent, " or ")));
     return {};
   }
-  if (plan_.sites() == 0 && !notes_.waiting().empty())  // why what was found cannot be attached to
-    return fail(ErrorCode::failed,
-                fmt::format("nothing to trace: {}", fmt::join(notes_.waiting(), "; ")));
-  return tl::unexpected(no_such_probe(options_, unmatched.empty() ? plan_.wanted() : unmatched,
-                                      plan_.seen(), plan_.missing()));
+  const std::string notes = fmt::format("{}", fmt::join(notes_.waiting(), "; "));
+  // Why what was found cannot be attached to.
+  if (plan_.sites() == 0 && notes_.waiting().size() > left_out_)
+    return fail(ErrorCode::failed, "nothing to trace: " + notes);
+  Error error = no_such_probe(options_, unmatched.empty() ? plan_.wanted() : unmatched,
+                              plan_.seen(), plan_.missing());
+  if (left_out_ != 0) error.message += "; " + notes;
+  return tl::unexpected(std::move(error));
 }
 
 std::optional<Error> LiveTrace::unmatched() const {
