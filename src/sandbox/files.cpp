@@ -48,6 +48,18 @@ Result<FileDescriptor> open_at(int dir, const std::string& path, int flags) {
 
 namespace {
 
+/// Of a path that the user gave. Empty: the error names the problem itself.
+const char* remedy_of_path(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::not_found:
+      return "check the path: a relative one begins at the working directory";
+    case ErrorCode::not_permitted:
+      return "check the permissions of the file and of its directories (ls -ld), or choose another";
+    default:
+      return "";
+  }
+}
+
 const char* kind(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
   if (S_ISLNK(mode)) return "a link";
@@ -138,7 +150,12 @@ Result<OpenedFile> open_path(const OpenRequest& request) {
 
 /// Below /proc there is no way but to what a process has open; else it is a path of our user's.
 Result<OpenedFile> open_regular_at(int dir, const std::string& path) {
-  if (dir == AT_FDCWD) return open_path({Named::at, dir, path});
+  if (dir == AT_FDCWD) {
+    auto file = open_path({Named::at, dir, path});
+    if (!file && file.error().remedy.empty())
+      file.error().remedy = remedy_of_path(file.error().code);
+    return file;
+  }
   const auto handle = TRY(open_at(dir, path, O_PATH));
   const OpenRequest request{Named::handle, handle.get(), path};
   return responds(handle.get()) ? open_at_once(request)
@@ -341,7 +358,8 @@ tl::unexpected<Error> file_error(const std::string& path, const char* what, int 
   ErrorCode code = ErrorCode::failed;
   if (number == ENOENT || number == ENOTDIR) code = ErrorCode::not_found;
   if (number == EACCES || number == EPERM || number == EROFS) code = ErrorCode::not_permitted;
-  return fail(code, fmt::format("{} cannot be {}: {}", path, what, std::strerror(number)));
+  return fail(code, fmt::format("{} cannot be {}: {}", path, what, std::strerror(number)),
+              remedy_of_path(code));
 }
 
 Result<StagedFile> StagedFile::write(const std::string& path, std::span<const std::byte> bytes,

@@ -198,7 +198,8 @@ Result<void> write_pieces(const std::string& path, const Content& content,
 /// not_permitted, failed.
 Result<FileDescriptor> open_directory(const std::string& path);
 
-/// For messages: "foo.o cannot be written: No space left on device".
+/// For messages: "foo.o cannot be written: No space left on device", with what the user can do about a path
+/// that leads nowhere, or that the kernel refuses.
 tl::unexpected<Error> file_error(const std::string& path, const char* what, int number);
 
 }  // namespace vitrine::sandbox

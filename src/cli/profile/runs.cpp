@@ -80,16 +80,12 @@ std::string title_of(const profile::Profile& taken, const ProfileRequest& reques
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Below the summary.
-void print_hint(const profile::Profile& taken, const ProfileRequest& request) {
-  if (taken.samples.empty() && request.view.has_filter()) return;  // which has been noted
-  if (taken.samples.empty())
-    note(request.options.off_cpu ? "no thread ran, and none waited as long as --min-block requires"
-                                 : "no sample was of a thread that ran: use --off-cpu to see what "
-                                   "threads wait for, or a higher "
-                                   "--freq for a short program");
-  else
-    print_error("\n-o profile.html writes a page with flame graphs\n");
+/// Why a profile is empty, and what to do about it.
+const char* hint_of_empty(const ProfileRequest& request) {
+  if (request.options.off_cpu)
+    return "no thread ran, and none waited as long as --min-block requires";
+  return "no sample was of a thread that ran: use --off-cpu to see what threads wait for, or a "
+         "higher --freq for a short program";
 }
 
 }  // namespace
@@ -109,8 +105,13 @@ int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
   print_notes(profiling);
   const int shown = show_profile(taken, request.view, title_of(taken, request), sender);
   if (shown != exit_done) return shown;
-  if (request.view.top.empty() && request.view.outputs.empty() && sender == nullptr)
-    print_hint(taken, request);
+  const bool is_summary =
+      request.view.top.empty() && request.view.outputs.empty() && sender == nullptr;
+  if (!taken.samples.empty()) {
+    if (is_summary) print_error("\n-o profile.html writes a page with flame graphs\n");
+  } else if (!request.view.has_filter()) {  // else that has been noted
+    note(hint_of_empty(request));
+  }
   return status;
 }
 

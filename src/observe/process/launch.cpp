@@ -22,7 +22,8 @@ constexpr milliseconds nap{10};
 Error cannot_run(const std::string& program, int error) {
   const std::string message = "cannot run " + program + ": " + std::strerror(error);
   if (error == ENOENT) return {ErrorCode::not_found, message, "check the path, or PATH"};
-  if (error == EACCES || error == EPERM) return {ErrorCode::not_permitted, message, {}};
+  if (error == EACCES || error == EPERM)
+    return {ErrorCode::not_permitted, message, "give a program that may be executed (chmod +x)"};
   return {ErrorCode::failed, message, {}};
 }
 
