@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "observe/process/registry.hpp"
+#include "observe/process/watch.hpp"
+#include "support/child.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -388,6 +390,55 @@ TEST(ProcessRegistry, KeepsApartWhatComesAndGoesInAnyOrder) {
   EXPECT_GT(reused, 1000U);
   EXPECT_GT(late, 100U);
   EXPECT_GT(inherited, 1000U);
+}
+
+/// Counts the looks that are made some time after a change.
+class LooksAgain final : public ProcessWatch::Listener {
+ public:
+  bool concerns(const target::ProcessEvent&) override { return false; }
+  void changed(ObservedProcess&, bool again) override { count += again ? 1 : 0; }
+  void departed(ObservedProcess&) override {}
+  void note(std::string) override {}
+
+  std::size_t count = 0;
+};
+
+// Else one that maps code without a pause would never be looked at.
+TEST(ProcessWatch, AChangeDoesNotPostponeTheLookThatAnEarlierOneIsDue) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::microseconds first_look{2000}, between_changes{1500};
+  const auto spin_until = [](Clock::time_point when) {
+    while (Clock::now() < when) continue;
+  };
+  test::Child child = test::Child::spawn({"sleep", "100"});
+  ProcessRegistry registry = registry_of(10);
+  LooksAgain looks;
+  ProcessWatch watch(registry, looks, false);
+  ASSERT_TRUE(watch.add(child.pid()));
+  ObservedProcess& process = *registry.find(child.pid());
+  bool is_conclusive = false;
+  for (int round = 0; round < 1000 && !is_conclusive; ++round) {
+    watch.look_again_soon(process);
+    for (const std::size_t seen = looks.count; looks.count == seen;) watch.look_again();
+    const std::size_t seen = looks.count;
+    const auto before_first = Clock::now();
+    watch.look_again_soon(process);
+    const auto after_first = Clock::now();
+    spin_until(after_first + between_changes);
+    const auto before_second = Clock::now();
+    watch.look_again_soon(process);
+    const auto after_second = Clock::now();
+    spin_until(after_first + first_look);
+    watch.look_again();
+    // The first look is due, and one counted from the second change is not; where this thread lost its CPU for
+    // too long, another round is needed.
+    is_conclusive =
+        after_second < before_first + first_look && Clock::now() < before_second + first_look;
+    if (is_conclusive) {
+      EXPECT_EQ(looks.count, seen + 1);
+    }
+  }
+  EXPECT_TRUE(is_conclusive);
 }
 
 }  // namespace

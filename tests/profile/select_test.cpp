@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "profile/profiles.hpp"
+#include "profile/time_totals.hpp"
 
 namespace vitrine::profile {
 namespace {
@@ -112,6 +115,30 @@ TEST(Top, TimeByValuesTheMostFirst) {
   EXPECT_THAT(rows[3].values, ElementsAre("(none)"));
   EXPECT_THAT(top(small_profile(), {"tenant", "pid"})[1].values, ElementsAre("acme", "100"));
   EXPECT_TRUE(top({}, {"tenant"}).empty());
+}
+
+// To engines of metrics an empty label is none: two series would be one.
+TEST(TimeTotals, AnEmptyLabelIsNone) {
+  const Profile profile = small_profile();
+  std::uint64_t unlabelled_ns = 0;
+  std::set<std::string> kinds;  // of those: an empty label, none
+  for (const Sample& sample : profile.samples) {
+    const auto value = value_of(profile, sample, "tenant");
+    if (sample.measure != Measure::on_cpu || !value.value_or("").empty()) continue;
+    unlabelled_ns += sample.value_ns;
+    kinds.insert(value ? "empty" : "none");
+  }
+  ASSERT_THAT(kinds, ElementsAre("empty", "none"));
+
+  TimeTotals totals({"tenant"}, 100, 100);
+  totals.add(profile);
+  std::vector<double> unlabelled;
+  for (const telemetry::Metric& metric : totals.metrics())
+    if (metric.name == "vitrine.cpu.time")
+      for (const telemetry::Point& point : metric.points)
+        if (point.attributes.empty() || point.attributes == telemetry::Attributes{{"tenant", ""}})
+          unlabelled.push_back(std::get<double>(point.value));
+  EXPECT_THAT(unlabelled, ElementsAre(static_cast<double>(unlabelled_ns) / 1e9));
 }
 
 }  // namespace
