@@ -35,11 +35,8 @@ std::vector<Error> ProfileWriter::wait() {
     outcome.errors.push_back(
         {ErrorCode::failed, "not enough memory for a profile: it is left out", {}});
   }
-  counts_.profiles += outcome.counts.profiles;
-  counts_.samples += outcome.counts.samples;
-  counts_.lost += outcome.counts.lost;
-  counts_.unnamed += outcome.counts.unnamed;
-  counts_.unwritten += outcome.errors.size();
+  outcome.counts.unwritten = outcome.errors.size();
+  counts_ += outcome.counts;
   return std::move(outcome.errors);
 }
 
@@ -87,8 +84,9 @@ std::vector<std::string> some_of(std::vector<std::string> notes) {
   return notes;
 }
 
-/// Threads that begin from now on have no more than two heaps together, and what is large is the kernel's again at once:
-/// malloc keeps for each thread what a profile has taken there, though the next one is made by another.
+/// Threads that begin from now on have no more than two heaps together, and what is large is the
+/// kernel's again at once: malloc keeps for each thread what a profile has taken there, though the
+/// next one is made by another.
 void keep_memory_small() {
   constexpr int heaps = 2, large = 256 << 10, unused = 1 << 20;
   ::mallopt(M_ARENA_MAX, heaps);

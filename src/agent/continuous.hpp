@@ -33,6 +33,15 @@ struct ProfileCounts {
   std::uint64_t unwritten = 0;  ///< files that could not be written
 };
 
+inline ProfileCounts& operator+=(ProfileCounts& sum, const ProfileCounts& more) {
+  sum.profiles += more.profiles;
+  sum.samples += more.samples;
+  sum.lost += more.lost;
+  sum.unnamed += more.unnamed;
+  sum.unwritten += more.unwritten;
+  return sum;
+}
+
 // Writes and sends profiles beside the sampling of the next one.
 
 class ProfileWriter {

@@ -37,14 +37,6 @@ std::uint64_t resident_bytes() {
 
 }  // namespace
 
-void add(AgentCounts& to, const ProfileCounts& more) {
-  to.profiles.profiles += more.profiles;
-  to.profiles.samples += more.samples;
-  to.profiles.lost += more.lost;
-  to.profiles.unnamed += more.unnamed;
-  to.profiles.unwritten += more.unwritten;
-}
-
 std::vector<Metric> own_metrics(const AgentCounts& counts, std::uint64_t now_ns) {
   const ProfileCounts& profiles = counts.profiles;
   const exporter::ExportCounters& sending = counts.sending;

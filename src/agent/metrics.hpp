@@ -1,7 +1,6 @@
 // What the agent counts of itself, as metrics.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -18,8 +17,6 @@ struct AgentCounts {
   std::uint64_t failed_reloads = 0;
   std::uint64_t started_ns = 0;  ///< Unix time
 };
-
-void add(AgentCounts& to, const ProfileCounts& more);
 
 /// Without labels, and with what the process itself takes (CPU time, memory). `now_ns`: Unix time.
 std::vector<telemetry::Metric> own_metrics(const AgentCounts& counts, std::uint64_t now_ns);

@@ -110,8 +110,8 @@ std::string_view name(Verdict verdict);  ///< "holds", "fails", "does-not-apply"
 
 struct Outcome {
   Verdict verdict = Verdict::undecided;
-  std::string
-      seen;  ///< what there was, as a sentence without a full stop; of no length it is known
+  /// What there was, as a sentence without a full stop. Its length is not bounded.
+  std::string seen;
   std::string remedy;  ///< where it is not the requirement's
 };
 

@@ -15,8 +15,6 @@
 
 namespace vitrine::dof {
 
-// A DOF as values, and where its functions, sites and semaphores are.
-
 // The content of a DOF, as values: providers, their probes, one record a function that has sites.
 
 enum class Model : std::uint8_t { ilp32 = 1, lp64 = 2 };

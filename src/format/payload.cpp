@@ -1,5 +1,4 @@
-// Process context payload, version 2: protobuf ProcessContext, or in publishers of before
-// 2026-02-18 a bare Resource. Wire table: docs/formats/process-context.md, "Payload".
+// Payloads of process contexts: msgpack (version 1) and protobuf (version 2).
 
 #include <fmt/format.h>
 
@@ -111,6 +110,9 @@ Result<ProcessContext> decode_msgpack(std::span<const std::byte> payload) {
 }
 
 namespace {
+
+// Process context payload, version 2: protobuf ProcessContext, or in publishers of before
+// 2026-02-18 a bare Resource. Wire table: docs/formats/process-context.md, "Payload".
 
 using protozero::pbf_reader;
 using Wire = protozero::pbf_wire_type;

@@ -117,7 +117,7 @@ struct ProcessContext {
 /// when it breaks the encoding's rules, as `unsupported` for another version.
 Result<ProcessContext> decode_payload(std::uint32_t version, std::span<const std::byte> payload);
 
-// What the two payload decoders of the process context share.
+// The decoders of its two versions, and what they share.
 
 /// Version 2. Fails as `malformed`.
 Result<ProcessContext> decode_protobuf(std::span<const std::byte> payload);

@@ -45,10 +45,6 @@ KeyMap keys_of(const KeyValueList& list) {
   return map;
 }
 
-bool begins_with(std::string_view text, std::string_view prefix) {
-  return text.substr(0, prefix.size()) == prefix;
-}
-
 }  // namespace
 
 std::optional<ThreadSchema> schema_of(const ProcessContext& context) {
@@ -74,7 +70,7 @@ std::optional<ThreadSchema> schema_of(const ProcessContext& context) {
 
   if (type || number)
     schema.format = Format::v2_draft_b;
-  else if (begins_with(schema.version, "tlsdesc_v1"))
+  else if (schema.version.starts_with("tlsdesc_v1"))
     schema.format = size ? Format::v2_draft_c : Format::v2_draft_d;
   else if (schema.version == names::schema_version_final)
     schema.format = Format::otel_thread_ctx_v1;

@@ -15,8 +15,8 @@ struct Finding {
     no,       ///< not there: `remedy` has what would change that
     partial,  ///< there with a restriction that `detail` names
   };
-  std::string
-      topic;  ///< "capabilities", "kernel", "modes", "profiles"; of the command: "confinement", "commands"
+  /// "capabilities", "kernel", "modes", "profiles"; of the command: "confinement", "commands".
+  std::string topic;
   std::string what;  ///< "CAP_BPF", "BTF", "mode snapshot"
   Verdict verdict = Verdict::no;
   std::string detail;  ///< what was seen: "perf_event_paranoid is 2"

@@ -43,7 +43,8 @@ std::optional<Register> riscv64_register(std::string_view name) {
   return std::nullopt;
 }
 
-/// Machine registers that no probe is shown: `kind` of `name`; else empty.
+/// Whether it is the name of a floating-point or vector register, of which the kernel shows no probe
+/// anything.
 bool is_float_register(std::string_view name) {
   for (const std::string_view prefix : {"fa", "fs", "ft", "f", "vs", "v"})
     if (numbered_register(name, prefix, 63, 8)) return true;

@@ -121,10 +121,7 @@ Address effective_address(const vitrine_operand& operand, const Registers& regis
 }
 
 std::uint64_t low_bytes(std::span<const std::byte> bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = std::min<std::size_t>(bytes.size(), 8); i-- > 0;)
-    value = value << 8 | std::to_integer<std::uint64_t>(bytes[i]);
-  return value;
+  return little_endian(bytes.first(std::min<std::size_t>(bytes.size(), 8)));
 }
 
 std::int64_t sign_extended(std::uint64_t value, std::size_t bytes) {

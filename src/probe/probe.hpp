@@ -92,8 +92,8 @@ struct Probe {
 // Pattern: which probes a user means.
 
 /// "provider:name", each a glob of the shell (`*`, `?`, `[…]`). Without a colon: a name, of any
-/// provider. Functions are selected by the patterns that they were found by (function_pattern.hpp). The provider of a DOF is also called by its instance in one process, as DTrace does:
-/// "shop4242".
+/// provider. Functions are selected by the patterns that they were found by (function_pattern.hpp).
+/// The provider of a DOF is also called by its instance in one process, as DTrace does: "shop4242".
 class Pattern {
  public:
   explicit Pattern(std::string_view text);

@@ -1,7 +1,8 @@
 // OTLP profiles as profiles (docs/formats/profiles.md, "OTLP" and "Reading").
 //
-// Resources refer to one dictionary by position. One Profile of the file is one measure of one resource. What it measures is known by its sample type;
-// ticks of the CPU's clock are left out where the same scope has the time that they stand for.
+// Resources refer to one dictionary by position. One Profile of the file is one measure of one
+// resource. What it measures is known by its sample type; ticks of the CPU's clock are left out
+// where the same scope has the time that they stand for.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -470,7 +470,7 @@ class PprofReader {
     const auto& mappings = reading_.profile.mappings;
     if (process.pid == 0 && process.command.empty() && !mappings.empty()) {
       const std::string& file = mappings.front().file;
-      process.command = file.substr(file.rfind('/') + 1);
+      process.command = file_name(file);
     }
     return process;
   }

@@ -86,7 +86,7 @@ std::vector<std::string_view> frame_names(const Profile& profile, const Location
   if (!names.empty()) return names;
   const Mapping* mapping = entry(profile.mappings, location.mapping);
   std::string_view file = mapping == nullptr ? "" : std::string_view(mapping->file);
-  file = file.substr(file.rfind('/') + 1);  // npos + 1 is 0
+  file = file_name(file);
   if (file.empty()) return {"[unknown]"};
   if (file.front() == '[') return {file};
   scratch = fmt::format("[{}]", file);

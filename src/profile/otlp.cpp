@@ -330,8 +330,7 @@ class Otlp {
     add(otlp::pid_key, std::to_string(process->pid));
     const std::string_view path = process->executable;
     add(otlp::executable_path_key, path);
-    add(otlp::executable_name_key,
-        path.empty() ? process->command : path.substr(path.rfind('/') + 1));
+    add(otlp::executable_name_key, path.empty() ? process->command : std::string(file_name(path)));
     return encoded;
   }
 

@@ -1,4 +1,4 @@
-// The hash of keyed_hash.h for strings of user space: what a compiled condition compares with.
+// What the kernel side gets of conditions and arithmetic: hashes of text, operands, steps.
 #pragma once
 
 #include <cstdint>

@@ -146,10 +146,6 @@ const Number& greater(const Number& a, const Number& b) {
   return compare(b, a) > 0 ? b : a;
 }
 
-}  // namespace
-
-namespace {
-
 /// Where the pattern of a function ends that another probe follows; C++ names have commas, too.
 std::size_t function_end(std::string_view text) {
   std::size_t depth = 0;

@@ -232,10 +232,9 @@ class Reducer {
   void measure(const Fire& fire, const BoundReduction& site, const Number& value);
   /// What a start and its end have in common; empty when it cannot be read.
   static std::string match_of(const Fire& fire, const BoundReduction& site);
-
-  ReductionTable table_;
   void keep_exemplar(const Fire& fire, const Number& value, ReductionRow& row) const;
 
+  ReductionTable table_;
   std::size_t max_groups_;
   std::size_t max_starts_;
   bool exemplars_;

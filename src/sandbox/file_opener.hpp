@@ -71,8 +71,8 @@ class FileOpener {
   /// first, and ends with that; then another one is started.
   static FileOpener& of_this_process();
 
-  /// Starts it now, where it has not been: it forks children from now on, which have as little memory as this process has
-  /// now. They end with the thread that calls this. Errors: failed.
+  /// Starts it now, where it has not been: it forks children from now on, which have as little
+  /// memory as this process has now. They end with the thread that calls this. Errors: failed.
   Result<void> start();
 
   /// Ends the process; the next one forks no children. For the thread that started it.

@@ -39,8 +39,8 @@ namespace {
 // where little happens, and where much does, it has the time that three quarters take.
 
 constexpr std::size_t ring_pages = 64;  // a power of two: some 2000 records a CPU
-constexpr std::size_t bell_pages =
-    2;  // the longest record is one of a mapped file: 4 KiB of its path
+/// The longest record is one of a mapped file: 4 KiB of its path.
+constexpr std::size_t bell_pages = 2;
 /// Taken out of the rings, and not asked for yet. A path takes up to 4 KiB.
 constexpr std::size_t max_collected = 64 * 1024, max_collected_bytes = 16U << 20;
 

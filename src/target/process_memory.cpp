@@ -21,8 +21,6 @@ using namespace std::chrono_literals;
 // past them a hostile target could make each read copy a thousand iovecs, so we go one by one.
 constexpr std::size_t failures_in_batches = 64;
 
-// Threads of a process without a leader may end one after the other while we look for a live one.
-
 // A page from a disk takes milliseconds, of a machine that pages a lot more.
 constexpr auto longest_wait = 500ms;
 // What there is without budget: for a target that has withheld nothing yet and may only have been

@@ -1,7 +1,6 @@
 #include "telemetry/metrics.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -145,11 +144,6 @@ Metric plain_metric(MetricKind kind, std::string_view name, std::uint64_t value,
   point.text = std::to_string(value);
   metric.points.push_back(std::move(point));
   return metric;
-}
-
-std::uint64_t unix_time_ns() {
-  return static_cast<std::uint64_t>(
-      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
 }
 
 void merge(std::vector<Metric>& into, std::vector<Metric> more) {

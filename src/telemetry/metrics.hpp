@@ -71,9 +71,6 @@ Metric plain_metric(MetricKind kind, std::string_view name, std::uint64_t value,
 /// Puts the points of metrics with one name into one, as text formats ask for.
 void merge(std::vector<Metric>& into, std::vector<Metric> more);
 
-/// Now, in Unix time.
-std::uint64_t unix_time_ns();
-
 /// From when and until when cumulative metrics count (Unix time).
 struct Interval {
   std::uint64_t start_ns = 0;

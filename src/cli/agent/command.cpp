@@ -100,8 +100,8 @@ class AgentCommand : public Command {
   CLI::App* app_ = nullptr;
   std::string file_;
   bool check_ = false;
-  AgentRequest
-      request_;  ///< what the command line is parsed into: only the options that are given count
+  /// What the command line is parsed into: only the options that are given count.
+  AgentRequest request_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 #include "cli/profile/outputs.hpp"
@@ -38,6 +39,11 @@ exporter::ExportCounters final_counters(exporter::ExportCounters counters) {
   return counters;
 }
 
+/// Requests that end with a sender: in memory, those that were not accepted in time.
+std::uint64_t unsent_at_end(const ProfileSender& sender, const exporter::ExportCounters& counters) {
+  return sender.spool().empty() ? counters.waiting : counters.unwritten;
+}
+
 void give_up_all() {
   (void)sandbox::keep_only({});
 }
@@ -52,7 +58,7 @@ void catch_reloads() {
 }
 
 int AgentRun::run(AgentConfiguration first) {
-  before_.started_ns = telemetry::unix_time_ns();
+  before_.started_ns = unix_time_ns();
   allow_many_files();
   auto begun = begin(std::move(first));
   if (!begun) return interrupted() ? exit_done : cli::report(begun.error());
@@ -199,7 +205,7 @@ void AgentRun::poll_while(const std::function<bool()>& busy) {
 void AgentRun::hand_over() {
   poll_while([&] { return now_.writer->busy(); });
   report(now_.profiling->take_notes(), now_.writer->wait());
-  add(before_, now_.writer->counts());
+  before_.profiles += now_.writer->counts();
   now_.writer.reset();
   if (next_->replaces_sender) close_sender();
   if (next_->signals) close_signals();
@@ -227,7 +233,7 @@ void AgentRun::finish_while_polling(const std::function<void()>& finish) {
 
 OwnMetrics AgentRun::own_metrics() {
   const std::lock_guard lock(mutex_);
-  return {agent::own_metrics(counts_, telemetry::unix_time_ns()), counts_.started_ns};
+  return {agent::own_metrics(counts_, unix_time_ns()), counts_.started_ns};
 }
 
 void AgentRun::close_signals() {
@@ -256,8 +262,7 @@ void AgentRun::close_sender() {
   finish_while_polling([&] { sender_->finish(); });
   print_notes(*sender_);
   exporter::ExportCounters counters = sender_->counters();
-  // In memory, what was not accepted in time goes with it.
-  const std::uint64_t lost = sender_->spool().empty() ? counters.waiting : counters.unwritten;
+  const std::uint64_t lost = unsent_at_end(*sender_, counters);
   if (lost != 0) note(counted(lost, "request") + " not accepted in time and lost");
   counters.overflowed += lost;
   before_.sending += final_counters(counters);
@@ -288,9 +293,8 @@ int AgentRun::end(int status) {
                               [&, own = own_metrics()] { return signals_->finish(own); });
   if (sender_) {
     finish(*sender_);
-    const exporter::ExportCounters counters = sender_->counters();
-    const std::uint64_t lost = sender_->spool().empty() ? counters.waiting : counters.unwritten;
-    if (lost != 0 && status == exit_done) status = exit_failed;
+    if (unsent_at_end(*sender_, sender_->counters()) != 0 && status == exit_done)
+      status = exit_failed;
   }
   if (!finishing.get() && status == exit_done) status = exit_failed;
   publish();
@@ -304,7 +308,7 @@ int AgentRun::end(int status) {
 
 void AgentRun::publish() {
   agent::AgentCounts counts = before_;
-  if (now_.writer) add(counts, now_.writer->counts());
+  if (now_.writer) counts.profiles += now_.writer->counts();
   if (sender_) counts.sending += sender_->counters();
   if (signals_) counts.sending += signals_->counters();
   const std::lock_guard lock(mutex_);
@@ -322,7 +326,7 @@ agent::HttpResponse AgentRun::page(std::string_view path) {
   const auto silence = std::chrono::floor<std::chrono::seconds>(agent::Clock::now() - seen_alive);
   if (path == "/metrics") {
     response.type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    std::vector<telemetry::Metric> all = agent::own_metrics(counts, telemetry::unix_time_ns());
+    std::vector<telemetry::Metric> all = agent::own_metrics(counts, unix_time_ns());
     if (signals) telemetry::merge(all, signals->metrics());
     response.body = telemetry::openmetrics_text(all);
   } else if (path == "/healthz") {

@@ -4,10 +4,11 @@
 // A reload opens the new sampling while the old one goes on, and then ends the old one: nothing is
 // missed, and a configuration that cannot be put in force leaves the old one as it is. A thread of its
 // own opens the new one, as that may take seconds; until then it reads what is in force, which only
-// hand_over() changes. Perf events
-// need CAP_SYS_ADMIN where kernel.perf_event_paranoid is above 2. The agent keeps it for that, but
-// not in effect: it is in effect at the start and while a reload opens the sampling. (Executing
-// ourselves again would not give it back, because of no_new_privs, and would lose samples.)
+// hand_over() changes.
+//
+// Perf events need CAP_SYS_ADMIN where kernel.perf_event_paranoid is above 2. The agent keeps it for
+// that, but not in effect: it is in effect at the start and while a reload opens the sampling.
+// (Executing ourselves again would not give it back, because of no_new_privs, and would lose samples.)
 #pragma once
 
 #include <atomic>

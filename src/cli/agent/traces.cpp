@@ -8,10 +8,10 @@
 #include <system_error>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "cli/output/live.hpp"
 #include "cli/shell/confinement.hpp"
 #include "cli/shell/report.hpp"
-#include "cli/trace/output.hpp"
 #include "observe/process/facts.hpp"
 #include "query/reduction.hpp"
 
@@ -116,7 +116,7 @@ Result<void> AgentTraces::attach(Running& running, bool is_held) {
   }
   running.trace = std::move(*opened);
   running.problem.clear();
-  if (running.start_ns == 0) running.start_ns = telemetry::unix_time_ns();
+  if (running.start_ns == 0) running.start_ns = unix_time_ns();
   return {};
 }
 

@@ -231,8 +231,7 @@ bool print_labels(const observe::Snapshot& snapshot, bool every_thread, const St
   if (!out(headings(definitions, style))) return false;
   if (table.quiet() < table.threads() && !table.print(out)) return false;
   if (table.quiet() == 0) return true;
-  return out(style.dim(
-      fmt::format("  {} thread{} without labels\n", table.quiet(), table.quiet() == 1 ? "" : "s")));
+  return out(style.dim(fmt::format("  {} without labels\n", counted(table.quiet(), "thread"))));
 }
 
 namespace {

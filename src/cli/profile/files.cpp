@@ -9,9 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 
 #include "base/limits.hpp"
+#include "base/read_all.hpp"
+#include "base/text.hpp"
 #include "cli/output/json.hpp"
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
@@ -41,35 +42,20 @@ struct ProfileFile {
 
 Result<ProfileFile> open_profile(const std::string& path) {
   if (path == standard_input) return ProfileFile{"standard input", FileDescriptor(::dup(0))};
-  auto file = TRY_WHILE(path, sandbox::open_at(AT_FDCWD, path, O_RDONLY | O_NOCTTY));
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));
+  if (!file) return sandbox::file_error(path, "read", errno);
   return ProfileFile{path, std::move(file)};
 }
 
-Result<std::string> read_all(int file) {
-  constexpr std::size_t step = 1U << 20;
-  std::string bytes;
-  for (;;) {
-    const std::size_t size = bytes.size();
-    bytes.resize(size + step);
-    const ssize_t got = ::read(file, bytes.data() + size, step);
-    if (got < 0 && errno == EINTR && !interrupted()) {
-      bytes.resize(size);
-      continue;
-    }
-    if (got < 0)
-      return fail(errno == EINTR ? ErrorCode::interrupted : sandbox::code_of(errno),
-                  std::strerror(errno));
-    bytes.resize(size + static_cast<std::size_t>(got));
-    if (got == 0) return bytes;
-    if (bytes.size() > limits::profile_file_bytes)
-      return fail(ErrorCode::limit,
-                  fmt::format("larger than {} MiB", limits::profile_file_bytes >> 20));
-  }
-}
-
 Result<profile::Profile> read_profile(const ProfileFile& from) {
-  const auto bytes = TRY_WHILE(from.path, read_all(from.file.get()));
-  return TRY_WHILE(from.path, profile::decode(bytes));
+  const auto bytes = read_all(from.file.get(), limits::profile_file_bytes + 1, &interrupted());
+  if (!bytes && bytes.error() == EINTR)
+    return fail(ErrorCode::interrupted, fmt::format("{}: interrupted", from.path));
+  if (!bytes) return sandbox::file_error(from.path, "read", bytes.error());
+  if (bytes->size() > limits::profile_file_bytes)
+    return fail(ErrorCode::limit, fmt::format("{} is larger than {} MiB", from.path,
+                                              limits::profile_file_bytes >> 20));
+  return TRY_WHILE(from.path, profile::decode(*bytes));
 }
 
 /// The files are opened, then every right that opening took is dropped, then they are read.
@@ -110,7 +96,7 @@ void define_files(CLI::App& app, const char* name, std::vector<std::string>& fil
 
 /// "base.pb.gz", or "profile-1.pb.gz and 59 more".
 std::string title_of_files(const std::vector<std::string>& files) {
-  const std::string first = files.front().substr(files.front().rfind('/') + 1);
+  const std::string first(file_name(files.front()));
   return files.size() == 1 ? first : fmt::format("{} and {} more", first, files.size() - 1);
 }
 
@@ -217,7 +203,7 @@ class ProfileOpenCommand : public Command {
   std::string page() const {
     if (!path_.empty()) return path_;
     if (files_.empty() || files_.front() == standard_input) return "profile.html";
-    std::string name = files_.front().substr(files_.front().rfind('/') + 1);
+    std::string name(file_name(files_.front()));
     for (const std::string_view ending : {".gz", ".pb", ".pprof", ".otlp", ".prof"})
       if (name.ends_with(ending) && name.size() > ending.size())
         name.resize(name.size() - ending.size());

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/limits.hpp"
+#include "base/text.hpp"
 #include "cli/output/text.hpp"
 #include "profile/encode.hpp"
 
@@ -22,12 +23,12 @@ struct Values {
 };
 
 constexpr std::size_t few_samples = 20;  // of so few an id cannot be distinguished from a name
-constexpr double an_id = 0.5;            // different values a sample
+constexpr double values_of_an_id = 0.5;  // different ones a sample
 
 /// Bits of information in the value of a sample which has it, by the part of the time that has it.
 double score(const Values& values, double all) {
   if (values.samples > few_samples &&
-      static_cast<double>(values.of.size()) > an_id * static_cast<double>(values.samples))
+      static_cast<double>(values.of.size()) > values_of_an_id * static_cast<double>(values.samples))
     return 0;
   double bits = 0;
   for (const auto& [value, time] : values.of)
@@ -70,8 +71,7 @@ using profile::none;
 /// What a place is called where no function is known.
 std::string_view fallback(const profile::Profile& profile, const profile::Location& location) {
   if (location.mapping == none) return "(unknown)";
-  const std::string_view file = profile.mappings[location.mapping].file;
-  return file.substr(file.rfind('/') + 1);
+  return file_name(profile.mappings[location.mapping].file);
 }
 
 /// Which of the values a sample has; past the end: none of them.
@@ -162,10 +162,6 @@ std::string short_name(std::string_view name, std::size_t columns = name_columns
   std::size_t end = columns - 3;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end) + "...";
-}
-
-std::string samples_text(std::size_t count) {
-  return fmt::format("{} sample{}", count, count == 1 ? "" : "s");
 }
 
 /// "what: count (more)"; nothing, where there were none.
@@ -273,11 +269,11 @@ std::string profile_head(const profile::Profile& profile, const ProfileTextOptio
   const Sums sums = sums_of(profile);
   std::string out;
   if (profile.frequency != 0)
-    out = fmt::format("{} on CPU ({})", samples_text(sums.on_cpu),
+    out = fmt::format("{} on CPU ({})", counted(sums.on_cpu, "sample"),
                       time_text(sums.on_cpu_ns, options));
   if (sums.off_cpu != 0 || profile.frequency == 0)
-    out += fmt::format("{}{} off CPU ({})", out.empty() ? "" : ", ", samples_text(sums.off_cpu),
-                       time_text(sums.off_cpu_ns, options));
+    out += fmt::format("{}{} off CPU ({})", out.empty() ? "" : ", ",
+                       counted(sums.off_cpu, "sample"), time_text(sums.off_cpu_ns, options));
   return out + fmt::format(" in {}\n", time_text(profile.duration_ns, options));
 }
 

@@ -23,6 +23,10 @@ std::string or_dash(const std::string& text) {
   return text.empty() ? "-" : text;
 }
 
+std::string processes(std::size_t count) {
+  return count == 1 ? "1 process" : fmt::format("{} processes", count);
+}
+
 class PsCommand : public Command {
  public:
   Manual manual() const override {
@@ -78,13 +82,11 @@ class PsCommand : public Command {
                       "(CAP_SYS_PTRACE helps) or have more privileges than vitrine",
                       list->not_permitted, list->looked_at));
     if (list->unread > 0)
-      note(fmt::format("{} could not be read: {}",
-                       list->unread == 1 ? "1 process" : fmt::format("{} processes", list->unread),
+      note(fmt::format("{} could not be read: {}", processes(list->unread),
                        printable(list->why_unread)));
     if (list->cut > 0)
-      note(fmt::format(
-          "{} read in part: more would exceed the time limit",
-          list->cut == 1 ? "1 process was" : fmt::format("{} processes were", list->cut)));
+      note(fmt::format("{} {} read in part: more would exceed the time limit", processes(list->cut),
+                       list->cut == 1 ? "was" : "were"));
     return exit_done;
   }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 
+#include "base/clock.hpp"
 #include "cli/output/json.hpp"
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
@@ -382,7 +383,7 @@ class TraceCommand : public Command {
   void sum_up(const observe::Trace& trace) const {
     const observe::TraceCounters counters = trace.counters();
     const auto print_count = [](std::uint64_t number, std::string_view one, std::string_view more) {
-      if (number > 0) note(fmt::format("{} {}{} {}", number, one, number == 1 ? "" : "s", more));
+      if (number > 0) note(fmt::format("{} {}", counted(number, one), more));
     };
     if (!query_.is_spans())
       print_error("vitrine: {} of {} pairs shown: longer than {}\n", shown_, counters.pairs,
@@ -500,8 +501,8 @@ class TraceCommand : public Command {
   void announce(const observe::Trace& trace) const {
     const std::size_t probes = trace.probes().size();
     if (probes == 0) return;  // a note names what it waits for
-    print_error("vitrine: tracing {} probe{} at {} site{}\n", probes, probes == 1 ? "" : "s",
-                trace.sites(), trace.sites() == 1 ? "" : "s");
+    print_error("vitrine: tracing {} at {}\n", counted(probes, "probe"),
+                counted(trace.sites(), "site"));
   }
 
   void print_notes(observe::Trace& trace) {

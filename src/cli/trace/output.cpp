@@ -8,6 +8,7 @@
 #include <concepts>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "cli/output/json.hpp"
 #include "cli/output/text.hpp"
@@ -19,12 +20,6 @@ namespace {
 constexpr std::size_t widest_thread = 28;
 constexpr std::size_t widest_probe = 56;
 constexpr std::size_t brief_digits = 12;  // of a container's ID
-
-std::int64_t nanoseconds(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
 
 std::string in_quotes(std::string_view bytes) {
   std::string out = "\"";
@@ -124,10 +119,6 @@ std::string six_digits(std::int64_t number) {
   return text;
 }
 
-}  // namespace
-
-namespace {
-
 /// A negative number in as many bytes as it has, if they hold it.
 std::string hex_of(std::int64_t number, std::uint8_t width) {
   if (width == 0 || width >= sizeof number || number >= 0)
@@ -161,20 +152,6 @@ std::string value_text(const probe::Value& value, query::Format format, std::uin
   if (number && format == query::Format::decimal)
     return std::visit([](auto n) { return fmt::format("{}", n); }, *number);
   return std::visit(PlainText{}, value);
-}
-
-std::int64_t wall_clock_offset_ns() {
-  constexpr int tries = 4;
-  constexpr std::int64_t close_ns = 20'000;
-  std::int64_t offset = 0;
-  for (int i = 0; i < tries; ++i) {  // this thread may lose its CPU from one clock to the next
-    const std::int64_t before = nanoseconds(CLOCK_MONOTONIC);
-    const std::int64_t wall = nanoseconds(CLOCK_REALTIME);
-    const std::int64_t after = nanoseconds(CLOCK_MONOTONIC);
-    offset = wall - before - (after - before) / 2;
-    if (after - before < close_ns) break;
-  }
-  return offset;
 }
 
 TraceText::TraceText(const Style& style) : style_(style), wall_clock_ns_(wall_clock_offset_ns()) {}

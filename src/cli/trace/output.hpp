@@ -62,9 +62,6 @@ class TraceText {
   LabelTexts labels_;
 };
 
-/// What to add to the clock of events (CLOCK_MONOTONIC) for the time of day, in nanoseconds.
-std::int64_t wall_clock_offset_ns();
-
 // Fires as JSON objects, one a line: cheap enough for all fires of a busy probe.
 
 class TraceJson {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "cli/output/json.hpp"
 #include "cli/output/text.hpp"
@@ -197,9 +198,7 @@ bool ReductionView::print(const query::ReductionTable& table) {
     return std::fputs(shown.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   }
   auto objects = to_json(table);
-  const std::string time = std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                              std::chrono::system_clock::now().time_since_epoch())
-                                              .count());
+  const std::string time = std::to_string(unix_time_ns());
   return std::all_of(objects.begin(), objects.end(), [&](Json& object) {
     object["ts_ns"] = time;
     return print_json(object);

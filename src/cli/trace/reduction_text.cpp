@@ -141,10 +141,6 @@ using query::ReductionTable;
 constexpr std::size_t narrowest_key = 8;  // a column of keys is never cut below
 constexpr std::size_t widest_share = 20;
 
-std::string plural(std::uint64_t count, std::string_view one) {
-  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
-}
-
 /// At most `columns` of a text without colours, the last of them an ellipsis where it is cut.
 std::string shortened(const std::string& text, std::size_t columns, bool utf8) {
   if (width(text) <= columns) return text;
@@ -424,7 +420,7 @@ std::string histograms_text(const ReductionTable& table, const Style& style,
 std::string remarks(const ReductionTable& table, const ReductionLook& look) {
   std::string out;
   const auto add_count = [&](std::uint64_t count, std::string_view one, std::string_view rest) {
-    if (count > 0) out += fmt::format("  {} {}\n", plural(count, one), rest);
+    if (count > 0) out += fmt::format("  {} {}\n", counted(count, one), rest);
   };
   const std::size_t rows = table.rows.size();
   if (rows > look.max_rows) add_count(rows - look.max_rows, "group", "not shown, each smaller");

@@ -4,10 +4,10 @@
 
 #include <cstdlib>
 
+#include "base/clock.hpp"
 #include "cli/output/text.hpp"
 #include "cli/shell/confinement.hpp"
 #include "cli/shell/report.hpp"
-#include "cli/trace/output.hpp"
 #include "observe/process/facts.hpp"
 #include "observe/trace/records.hpp"
 
@@ -41,7 +41,7 @@ TraceSender::TraceSender(std::unique_ptr<exporter::Exporter> exporter, std::size
       signal_(signal),
       requests_(request_bytes),
       wall_clock_ns_(wall_clock_offset_ns()),
-      start_ns_(telemetry::unix_time_ns()),
+      start_ns_(unix_time_ns()),
       no_resource_(observe::encoded_resource(0)),
       next_out_(Clock::now() + longest_stay) {}
 
@@ -54,8 +54,8 @@ void TraceSender::add(const observe::TraceEvent& event) {
 
 void TraceSender::add(const std::vector<telemetry::Metric>& metrics, const std::string& resource,
                       std::uint64_t start_ns) {
-  telemetry::add_metrics(metrics, {start_ns == 0 ? start_ns_ : start_ns, telemetry::unix_time_ns()},
-                         resource, requests_);
+  telemetry::add_metrics(metrics, {start_ns == 0 ? start_ns_ : start_ns, unix_time_ns()}, resource,
+                         requests_);
 }
 
 void TraceSender::send(const std::vector<telemetry::Metric>& metrics, const std::string& resource,

@@ -23,7 +23,8 @@ struct DefinitionOptions {
   void define(CLI::App& app);
   /// Of the command that has them: with -C the user's preprocessor is run.
   [[nodiscard]] Needs needs() const;
-  /// Reads the definition, after which nothing is run any more; prints its warnings. Errors: usage (-D without -C), those of the reader.
+  /// Reads the definition, after which nothing is run any more; prints its warnings. Errors: usage
+  /// (-D without -C), those of the reader.
   Result<usdt::Definition> read() const;
 };
 

@@ -351,8 +351,8 @@ bool EventLabels::take_keys(std::span<const bpf::FireSet> sets) {
   return true;
 }
 
-/// `keeps`: sets are kept for themselves, as what the event has in all is not. Returns whether they are the same in each
-/// event with this set.
+/// `keeps`: sets are kept for themselves, as what the event has in all is not. Returns whether they
+/// are the same in each event with this set.
 bool EventLabels::add(LabelsLook& look, const vitrine_event_header& header, const bpf::FireSet& set,
                       bool keeps) {
   const SetKey key{set.head.id, set.head.definition};

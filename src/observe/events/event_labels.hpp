@@ -37,8 +37,8 @@ struct ProcessLabels {
   std::shared_ptr<LabelsLook> look;  ///< null: not looked at, nor was its parent
   bool own = false;                  ///< false: `look` is its parent's
   pid_t kernel_tgid = 0;
-  std::uint64_t given_ns =
-      0;  ///< when the kernel was given it, on the clock of records; 0: not yet
+  /// When the kernel was given it, on the clock of records; 0: not yet.
+  std::uint64_t given_ns = 0;
   /// Its threads are not asked for: only what they have displayed when they wake those that are.
   bool is_bystander = false;
 

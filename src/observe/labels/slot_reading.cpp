@@ -63,7 +63,7 @@ Readings SlotReader::read(std::span<const SeenThread> threads, std::size_t& byte
   room_ = max_remembered;
   Readings readings;
   std::vector<Address> addresses;
-  stand(threads, readings);
+  take_unchanged(threads, readings);
   locate(threads, readings, addresses);
   read_slots(readings, addresses);
   gather_contents(threads, readings);
@@ -89,10 +89,10 @@ bool SlotReader::nothing_ran(std::span<const SeenThread> threads) const {
 
 /// Lays out the slots, and takes over what threads that have run nothing since the last reading
 /// had in theirs.
-void SlotReader::stand(std::span<const SeenThread> threads, Readings& readings) const {
+void SlotReader::take_unchanged(std::span<const SeenThread> threads, Readings& readings) const {
   const std::size_t width = subject_.definitions().size();
   readings.slots.resize(threads.size() * width);
-  const bool all_stand = all_remembered_ && nothing_ran(threads);
+  const bool is_all_unchanged = all_remembered_ && nothing_ran(threads);
   auto last = last_.begin();
   for (std::size_t thread = 0; thread < threads.size(); ++thread) {
     const SeenThread& seen = threads[thread];
@@ -107,7 +107,7 @@ void SlotReader::stand(std::span<const SeenThread> threads, Readings& readings) 
       slot.definition = definition;
       if (!still || !before[definition].proven) continue;
       slot.known = true;
-      slot.steady = all_stand || before[definition].constant;
+      slot.steady = is_all_unchanged || before[definition].constant;
       slot.record = before[definition].record;
     }
   }

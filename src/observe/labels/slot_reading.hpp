@@ -95,7 +95,7 @@ class SlotReader {
   };
 
   bool nothing_ran(std::span<const SeenThread> threads) const;
-  void stand(std::span<const SeenThread> threads, Readings& readings) const;
+  void take_unchanged(std::span<const SeenThread> threads, Readings& readings) const;
   void locate(std::span<const SeenThread> threads, Readings& readings,
               std::vector<Address>& addresses);
   void read_slots(Readings& readings, std::span<const Address> addresses);

@@ -161,13 +161,13 @@ Result<std::vector<SeenThread>> SnapshotReader::list() {
   return threads;
 }
 
-/// What became of the threads. One whose slots all stand was at rest, as it had been before, when
-/// it was listed: if all are so, nothing need be asked.
+/// What became of the threads. One whose slots are all known to be unchanged was at rest, as it had been
+/// before, when it was listed: if all are so, the threads are not listed again.
 Result<std::vector<Since>> SnapshotReader::since_listed(std::span<const SeenThread> threads,
                                                         const Readings& readings) {
-  const bool all_stand = std::all_of(readings.slots.begin(), readings.slots.end(),
-                                     [](const SlotReading& slot) { return slot.steady; });
-  if (all_stand) return std::vector<Since>(threads.size(), Since::rested);
+  const bool is_all_steady = std::all_of(readings.slots.begin(), readings.slots.end(),
+                                         [](const SlotReading& slot) { return slot.steady; });
+  if (is_all_steady) return std::vector<Since>(threads.size(), Since::rested);
   return source_->since_listed();
 }
 

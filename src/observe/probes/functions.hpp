@@ -17,11 +17,13 @@ namespace vitrine::observe {
 /// Those of the texts that are patterns of functions. Errors: usage.
 Result<std::vector<probe::FunctionPattern>> function_patterns(std::span<const std::string> texts);
 
-/// The files that patterns mean where no process is given: a path, a program in PATH, or a library in the directories of the system. Errors: not_found; usage (no pattern of a function, or
-/// a module with wildcards).
+/// The files that patterns mean where no process is given: a path, a program in PATH, or a library
+/// in the directories of the system. Errors: not_found; usage (no pattern of a function, or a
+/// module with wildcards).
 Result<std::vector<std::string>> files_of_functions(std::span<const std::string> patterns);
 
-/// Adds the functions of a file that patterns select to its probes, each as one of its own; and why others select nothing. Errors: those of symbol::find_functions; limit (too many functions).
+/// Adds the functions of a file that patterns select to its probes, each as one of its own; and why
+/// others select nothing. Errors: those of symbol::find_functions; limit (too many functions).
 Result<void> add_functions(ProbeFile& file, const sandbox::FileMemory& memory,
                            std::span<const probe::FunctionPattern> patterns,
                            const symbol::DebugPlaces& places, std::size_t most);

@@ -102,8 +102,8 @@ Result<ProbeFile> read_probe_file(std::shared_ptr<sandbox::FileMemory> file, std
 // Looking into one file without a worker.
 
 /// A file whose probes are all in a few bytes of plain notes: nothing is compressed, described by
-/// typed notes, in DOF, or in another file. A process may read it that has dropped everything else (SECURITY.md); for all other
-/// files, and for names of functions, there are workers.
+/// typed notes, in DOF, or in another file. A process may read it that has dropped everything else
+/// (SECURITY.md); for all other files, and for names of functions, there are workers.
 class PlainNotes {
  public:
   /// Reads the ELF headers, if they are small. Nothing: it is another file.
