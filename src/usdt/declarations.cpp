@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/limits.hpp"
+#include "probe/types.hpp"
 
 namespace vitrine::usdt {
 namespace {
@@ -178,6 +179,14 @@ void add_qualifier(std::string& list, std::string_view one) {
   }
 }
 
+/// Whether observers read arguments of both types in the same way.
+bool reads_alike(std::string_view one, std::string_view other) {
+  const auto first = probe::c_type(one, Machine::x86_64);
+  const auto second = probe::c_type(other, Machine::x86_64);
+  return first && second && first->size == second->size && first->is_signed == second->is_signed &&
+         first->kind == second->kind;
+}
+
 constexpr auto type_advice =
     "write a type of C: int, unsigned long, const char *, struct request *";
 
@@ -246,7 +255,7 @@ CType Declarations::specifiers(bool bodies) {
       if (word == "string" && known == types_.end()) {
         type.kind = CType::Kind::string;
       } else if (known != types_.end()) {
-        type.kind = known->second;
+        type.kind = known->second.kind;
       }
       type.base = word;
       tokens_.advance();
@@ -387,6 +396,45 @@ ParameterList Declarations::parameters(std::size_t depth) {
   return list;
 }
 
+namespace {
+
+constexpr std::size_t max_typedef_derivations = 8;  // chains of typedefs add up
+
+/// What the map of typedefs holds of a type: bounded, whatever the file declares. A pointer to a
+/// longer declarator is a pointer like any other.
+CType meaning(CType type) {
+  const auto is_function = [](const Derivation& one) {
+    return one.kind == Derivation::Kind::function;
+  };
+  auto& all = type.derivations;
+  if (!all.empty() && is_function(all.front())) return {};
+  if (type.base.starts_with("__typeof") || type.base == "__attribute__") return {};
+  if (all.size() <= max_typedef_derivations && std::ranges::none_of(all, is_function)) return type;
+  CType pointer;
+  pointer.kind = CType::Kind::empty;
+  pointer.base = "void";
+  pointer.derivations.emplace_back();
+  return pointer;
+}
+
+}  // namespace
+
+CType Declarations::resolved(CType type) const {
+  const auto known = types_.find(type.base);
+  if (known == types_.end() || known->second.type.base.empty()) return type;
+  CType out = known->second.type;
+  if (out.derivations.empty()) {
+    for (const std::string_view one : {"const", "volatile"})
+      if (type.qualifiers.find(one) != std::string::npos) add_qualifier(out.qualifiers, one);
+  } else if (out.derivations.front().kind == Derivation::Kind::pointer) {
+    out.derivations.front().qualifiers = type.qualifiers;
+  }
+  out.derivations.insert(out.derivations.begin(), type.derivations.begin(), type.derivations.end());
+  const std::string text = spelling(as_parameter(out), Language::d);
+  if (text.size() > limits::dof_type_name) return type;
+  return reads_alike(spelling(as_parameter(type), Language::d), text) ? type : out;
+}
+
 void Declarations::define_type() {
   const CType base = specifiers(true);
   while (!tokens_.error()) {
@@ -399,13 +447,14 @@ void Declarations::define_type() {
       kind = one.type.derivations.front().kind == Derivation::Kind::function
                  ? CType::Kind::function
                  : CType::Kind::integer;  // a pointer is passed as one; an array becomes one
-    if (!one.name.empty()) types_[one.name] = kind;
+    if (!one.name.empty()) types_[one.name] = {kind, meaning(resolved(one.type))};
     if (!tokens_.accept(",")) break;
   }
   tokens_.expect(";", "a typedef", "end it with ';'");
 }
 
 void Declarations::declaration() {
+  while (tokens_.is("__extension__")) tokens_.advance();
   if (tokens_.is("typedef")) return define_type();
   const Location start = tokens_.now().at;
   std::string last;

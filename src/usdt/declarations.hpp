@@ -98,6 +98,11 @@ class Declarations {
   /// anything else of it is passed over.
   void declaration();
 
+  /// The type with the typedefs of the file replaced by what they name: `typedef char *str_t;` makes
+  /// "char *" of str_t. A name that observers understand alike remains, and so does one that the
+  /// file does not define.
+  [[nodiscard]] CType resolved(CType type) const;
+
  private:
   ParameterList parameters(std::size_t depth);
   DeclaredParameter parameter(std::size_t depth);
@@ -109,8 +114,13 @@ class Declarations {
   [[nodiscard]] bool is_type(const Token& token) const;
   void define_type();
 
+  struct NamedType {
+    CType::Kind kind = CType::Kind::unknown;  // of a parameter with this type
+    CType type;                               // resolved; an empty base: known as a type, no more
+  };
+
   TokenStream& tokens_;
-  std::unordered_map<std::string, CType::Kind> types_;  // by typedef
+  std::unordered_map<std::string, NamedType> types_;  // by typedef
 };
 
 }  // namespace vitrine::usdt

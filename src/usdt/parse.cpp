@@ -10,6 +10,7 @@
 
 #include "base/limits.hpp"
 #include "dof/dof.hpp"
+#include "probe/types.hpp"
 #include "usdt/declarations.hpp"
 #include "usdt/definition.hpp"
 #include "usdt/lexer.hpp"
@@ -254,7 +255,8 @@ class Parser {
     for (const DeclaredParameter& one : native.parameters) {
       Parameter parameter;
       parameter.name = one.name;
-      parameter.type = spelling(as_parameter(one.type), Language::d);
+      // The passed type is what locates the arguments: it must not depend on a typedef of this file.
+      parameter.type = spelling(as_parameter(types_.resolved(one.type)), Language::d);
       parameter.c_type = spelling(pointing_to_const(as_parameter(one.type)), Language::c);
       probe.prototype.native.push_back(parameter.type);
       probe.parameters.push_back(std::move(parameter));
@@ -272,8 +274,8 @@ class Parser {
       return fail(list.variadic_at, "'...' is not a parameter", "declare each parameter");
     std::size_t number = 0;
     for (const DeclaredParameter& one : list.parameters) {
-      const CType type = as_parameter(one.type);
-      const std::string spelled = spelling(type, Language::d);
+      const CType type = as_parameter(types_.resolved(one.type));
+      const std::string spelled = spelling(as_parameter(one.type), Language::d);
       const std::string what =
           fmt::format("parameter {} ({}) ", ++number, spelled.substr(0, limits::dof_type_name));
       if (spelled.size() > limits::dof_type_name)
@@ -326,9 +328,17 @@ class Parser {
               "name one of the parameters before ':'");
         native = static_cast<std::size_t>(found - probe.parameters.begin());
       }
-      probe.prototype.translated.push_back(spelling(as_parameter(one.type), Language::d));
+      probe.prototype.translated.push_back(shown(one.type, probe.prototype.native[native]));
       probe.prototype.argument_map.push_back(static_cast<std::uint8_t>(native));
     }
+  }
+
+  /// The name of a typedef where observers take its meaning from the passed type.
+  [[nodiscard]] std::string shown(const CType& type, const std::string& passed) const {
+    std::string written = spelling(as_parameter(type), Language::d);
+    std::string meaning = spelling(as_parameter(types_.resolved(type)), Language::d);
+    const bool is_known = probe::c_type(written, Machine::x86_64).has_value();
+    return is_known || meaning != passed ? meaning : written;
   }
 
   void add(std::size_t provider_index, Probe probe, Location at) {

@@ -135,7 +135,74 @@ TEST(Parse, TakesDeclarationsBeforeProviders) {
       "provider shop { probe a(conn_t *c, u_t u, enum colour); };\n");
   ASSERT_THAT(definition.providers, SizeIs(1));
   EXPECT_THAT(definition.providers[0].probes[0].prototype.native,
-              ElementsAre("conn_t *", "u_t", "enum colour"));
+              ElementsAre("conn_t *", "unsigned long long", "enum colour"));
+}
+
+/// Of the only probe of `definition`: "written: passed / shown", one a parameter.
+std::vector<std::string> types_of(const std::string& definition) {
+  std::vector<std::string> out;
+  const Definition file = parsed(definition);
+  for (const Probe& one : file.providers.at(0).probes)
+    for (std::size_t i = 0; i < one.prototype.native.size(); ++i)
+      out.push_back(one.prototype.native[i] + " / " + one.prototype.translated.at(i));
+  return out;
+}
+
+TEST(Parse, ReplacesTypedefsByWhatObserversKnow) {
+  EXPECT_THAT(types_of("typedef int myint; provider p { probe a(myint a, char *b); };"),
+              ElementsAre("int / myint", "char * / char *"));
+  EXPECT_THAT(types_of("typedef unsigned short a_t; typedef a_t b_t, *p_t; typedef const b_t c_t;\n"
+                       "provider p { probe a(c_t a, p_t b, b_t *c, c_t d[2]); };"),
+              ElementsAre("const unsigned short / c_t", "unsigned short * / p_t", "b_t * / b_t *",
+                          "c_t * / c_t *"));
+  EXPECT_THAT(
+      types_of("typedef char ch_t; typedef ch_t *s_t; typedef ch_t name_t[16];\n"
+               "provider p { probe a(s_t a, name_t b, ch_t *c, const s_t d); };"),
+      ElementsAre("char * / s_t", "char * / name_t", "char * / char *", "char *const / s_t"));
+  EXPECT_THAT(types_of("typedef enum { A, B } e_t; typedef enum c c_t; typedef double d_t;\n"
+                       "typedef struct s { int a; } *s_p; typedef uint32_t u_t;\n"
+                       "provider p { probe a(e_t a, c_t b, d_t c, s_p d, u_t e); };"),
+              ElementsAre("enum / e_t", "enum c / c_t", "double / d_t", "struct s * / s_p",
+                          "uint32_t / u_t"));
+}
+
+TEST(Parse, KeepsNamesThatAllObserversKnow) {
+  EXPECT_THAT(types_of("typedef unsigned int __u; typedef __u uint32_t; typedef uint32_t my_t;\n"
+                       "provider p { probe a(uint32_t a, my_t b); };"),
+              ElementsAre("uint32_t / uint32_t", "uint32_t / my_t"));
+  // Here the file means another type by the name.
+  EXPECT_THAT(types_of("typedef long pid_t; provider p { probe a(pid_t a); };"),
+              ElementsAre("long / long"));
+}
+
+TEST(Parse, ReadsTranslatedTypedefsAsTheyAreDeclared) {
+  EXPECT_THAT(types_of("typedef short s_t; typedef int i_t;\n"
+                       "provider p { probe a(i_t x, i_t y) : (s_t x, i_t y); };"),
+              ElementsAre("int / short", "int / i_t"));
+}
+
+TEST(Parse, LeavesTypedefsWithoutAMeaningHere) {
+  EXPECT_THAT(types_of("typedef __typeof__(sizeof(int)) s_t; typedef other_t o_t; typedef t t;\n"
+                       "provider p { probe a(s_t a, o_t b, t c); };"),
+              ElementsAre("s_t / s_t", "other_t / o_t", "t / t"));
+}
+
+TEST(Parse, BoundsWhatChainsOfTypedefsAddUpTo) {
+  std::string text = "typedef int t0;";
+  for (int i = 1; i <= 2000; ++i)
+    text += " typedef t" + std::to_string(i - 1) + " *t" + std::to_string(i) + ";";
+  EXPECT_THAT(types_of(text + "provider p { probe a(t2 a, t2000 b); };"),
+              ElementsAre("int ** / t2", testing::StartsWith("void *")));
+}
+
+TEST(Parse, RefusesTypedefsOfWhatNoObserverCanRead) {
+  for (const std::string type : {"struct s", "__int128", "double _Complex", "int"}) {
+    const auto one =
+        parse("typedef " + type + " a_t; typedef a_t b_t; provider p { probe a(b_t v); };", "p.d");
+    EXPECT_EQ(one.has_value(), type == "int") << type;
+    if (one) continue;
+    EXPECT_THAT(one.error().message, HasSubstr("(b_t)"));
+  }
 }
 
 TEST(Parse, AppliesAttributesWhereverTheyStand) {

@@ -80,6 +80,20 @@ def peer(folder, ld):
     assert wanted and seen == wanted, f"bpftrace saw {seen}, fired {wanted}\n{said}"
 
 
+def typedefs(folder, ld):
+    """Arguments whose types are typedefs of the definition are read, and those after them."""
+    case = HERE / "cases"
+    header(case / "typedefs.d", folder)
+    run("gcc", "-O2", f"-I{folder}", "-c", case / "typedefs.c", "-o", folder / "typedefs.o")
+    probes = link_step(case / "typedefs.d", folder / "probes.o", [folder / "typedefs.o"])
+    path = folder / "typedefs"
+    run("gcc", *linker(folder, NATIVE, ld), folder / "typedefs.o", probes, "-o", path)
+    events, _ = trace(path, [path], "types:*")
+    shown = [(event["probe"], event["args"]) for event in events]
+    assert shown == [("types:two", [-5, "hello"]),
+                     ("types:many", ["text", "0x10", "0x20", 7, 65000, -2, 9])], shown
+
+
 def main():
     with tempfile.TemporaryDirectory() as place:
         def programs():
@@ -90,6 +104,7 @@ def main():
                 if (mode, ld) == ("static-pie", "gold"):
                     continue  # gold knows no --no-dynamic-linker: Usdt.matrix shows it
                 yield (f"{compiler} {level} {mode} {ld}", everything, prepared(place), compiler, level, mode, ld)
+            yield ("typedefs of the definition, bfd", typedefs, prepared(place), "bfd")
             for ld in LINKERS:
                 yield (f"bpftrace, {ld}", peer, prepared(place), ld)
 
