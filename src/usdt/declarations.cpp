@@ -398,7 +398,7 @@ ParameterList Declarations::parameters(std::size_t depth) {
 
 namespace {
 
-constexpr std::size_t max_typedef_derivations = 8;  // chains of typedefs add up
+constexpr std::size_t max_typedef_derivations = 8;  // what is kept of each of many
 
 /// What the map of typedefs holds of a type: bounded, whatever the file declares. A pointer to a
 /// longer declarator is a pointer like any other.
