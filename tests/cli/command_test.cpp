@@ -309,12 +309,14 @@ TEST(Streams, ClosedOrFullStandardErrorIsNoReasonToWriteNothing) {
 }
 
 TEST(Streams, ResultsThatCannotBeWrittenAreAFailure) {
-  for (const char* command : {"--version", "ps --help", "ps", "probes /bin/sh", "doctor",
-                              "doctor --json", "--completion bash"}) {
+  for (const char* command :
+       {"--version", "ps --help", "ps", "probes /bin/sh", "doctor", "doctor --json",
+        "--completion bash", "trace --help", "check --list"}) {
     for (const char* to : {">/dev/full", ">&-"}) {
       const Outcome outcome = in_shell(std::string("exec \"$0\" ") + command + ' ' + to);
       EXPECT_EQ(outcome.status, 1) << command << to << outcome.err;
       EXPECT_THAT(outcome.err, HasSubstr("standard output: ")) << command << to;
+      EXPECT_THAT(outcome.err, testing::Not(HasSubstr("a write failed"))) << command << to;
     }
     // A reader that goes away is no failure.
     const Outcome left = in_shell(std::string("\"$0\" ") + command + " | true");

@@ -419,6 +419,10 @@ TEST(ProfileCommand, TableReportsLabelsThatASampleCannotCarry) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("acme"), Not(HasSubstr("(none)"))));
   EXPECT_THAT(outcome.err, HasSubstr("samples with cut labels"));
+  words.insert(words.end(), {"--watch=500ms"});
+  const Outcome refreshed = profile(words);
+  EXPECT_EQ(refreshed.status, 0) << refreshed.err;
+  EXPECT_THAT(refreshed.out, HasSubstr("samples with cut labels"));
 }
 
 // Giving back memory is a part of it that happens after a thread's last user code.

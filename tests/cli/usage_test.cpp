@@ -77,6 +77,10 @@ const Mistake mistakes[] = {
     // Targets.
     {{"labels"}, "missing argument: no process", "vitrine ps lists"},
     {{"labels", "abc"}, "PID: expected a positive integer", "`vitrine labels --help`"},
+    {{"labels", "99999999999999"}, "PID: expected a process ID", "`vitrine labels --help`"},
+    {{"labels", "-p", "1,99999999999999"}, "expected a process ID", "`vitrine labels --help`"},
+    {{"probes", "99999999999999"}, "PID: expected a process ID", "`vitrine ps`"},
+    {{"probes", ""}, "an empty argument names no process, file or probe", "give a process ID"},
     {{"context"}, "context: PID is required", "`vitrine context --help`"},
     {{"context", "1", "2"}, "context: unexpected argument 2", "`vitrine context --help`"},
     {{"ps", "4242"}, "ps: unexpected argument 4242", "`vitrine ps --help`"},

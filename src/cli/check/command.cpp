@@ -98,7 +98,7 @@ class CheckCommand : public Command {
       return exit_done;
     }
     const std::string text = markdown_ ? rules_markdown() : rules_text(Style::of_stdout());
-    std::fputs(text.c_str(), stdout);
+    write_output(text);
     return exit_done;
   }
 
@@ -147,13 +147,13 @@ class CheckCommand : public Command {
         done->findings.empty()
             ? fmt::format("{}: publishes nothing that vitrine knows\n", printable(done->target))
             : check_text(*done, strict_, verbose_, Style::of_stdout());
-    return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+    return write_output(text) && flush_output();
   }
 
   Result<int> finish() {
     if (sarif_)
-      fmt::print("{}\n", json_text(to_sarif(reports_, refused_, VITRINE_VERSION, verbose_), 2));
-    std::fflush(stdout);
+      write_output(json_text(to_sarif(reports_, refused_, VITRINE_VERSION, verbose_), 2) + '\n');
+    flush_output();
     if (interrupted()) return exit_interrupted;
     if (status_ != exit_done) return status_;
     if (!something_)

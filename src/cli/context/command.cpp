@@ -72,7 +72,7 @@ class ContextCommand : public Command {
   }
 
   void define(CLI::App& app) override {
-    app.add_option("PID", pid_, "Process ID")->check(at_least_one)->option_text(" ");
+    app.add_option("PID", pid_, "Process ID")->check(process_id)->option_text(" ");
     processes_.define(app);
     add_watch(app, interval_, "Read again", " and show each update");
     add_duration(app, duration_);
@@ -146,7 +146,7 @@ class ContextCommand : public Command {
     if (!state.stale.empty()) note("showing the last good reading: " + state.stale);
     if (json_) return print_json(to_json(pid_, state));
     const std::string text = describe(state, Style::of_stdout());
-    return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+    return write_output(text) && flush_output();
   }
 
   int pid_ = 0;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cli/output/json.hpp"
+#include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 #include "cli/shell/confinement.hpp"
 #include "cli/shell/manual.hpp"
@@ -86,7 +87,7 @@ class DoctorCommand : public Command {
   Result<int> run() override {
     const auto commands = all_commands();
     if (markdown_) {
-      std::fputs(uses_markdown(commands).c_str(), stdout);
+      write_output(uses_markdown(commands));
       return exit_done;
     }
     std::vector<observe::Finding> findings = observe::examine();

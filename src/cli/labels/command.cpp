@@ -268,10 +268,10 @@ class LabelsCommand : public Command {
   }
 
   void define(CLI::App& app) override {
-    app.add_option("PID", pid_, "Process ID")->check(at_least_one)->option_text(" ");
+    app.add_option("PID", pid_, "Process ID")->check(process_id)->option_text(" ");
     processes_.define(app);
     app.add_option("TID", options_.tids, "Read only these threads")
-        ->check(at_least_one)
+        ->check(process_id)
         ->option_text("...");
     add_choice(
         app, "--mode", options_.mode,
@@ -429,12 +429,10 @@ class LabelsCommand : public Command {
       return true;
     }
     const Style style = Style::of_stdout();
-    const auto write = [](std::string_view text) {
-      return std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-    };
+    const auto write = [](std::string_view text) { return write_output(text); };
     if (repeats() && !write(time_of_day() + "  ")) return false;
     return print_labels(snapshot, every_thread_, style, write) && (!repeats() || write("\n")) &&
-           std::fflush(stdout) == 0;
+           flush_output();
   }
 
   static std::string time_of_day() {

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/text.hpp"
+#include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 #include "probe/probe.hpp"
 #include "probe/types.hpp"
@@ -241,8 +242,7 @@ Json to_json(const observe::Finding& finding) {
 
 bool print_json(const Json& object) {
   const std::string line = json_text(object) + '\n';
-  return std::fwrite(line.data(), 1, line.size(), stdout) == line.size() &&
-         std::fflush(stdout) == 0;
+  return write_output(line) && flush_output();
 }
 
 }  // namespace vitrine::cli

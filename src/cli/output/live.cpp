@@ -87,7 +87,7 @@ namespace {
 
 constexpr int budget_ms = 1000;
 
-int write_error = 0;  // of the last write(2) to standard output that failed
+int write_error = 0;  // of the last write to standard output that failed
 
 bool takes_more() {
   pollfd out{STDOUT_FILENO, POLLOUT, 0};
@@ -116,10 +116,23 @@ bool LineOutput::flush() {
   return all;
 }
 
-int finish_output(int status) {
+bool write_output(std::string_view text) {
   errno = 0;
-  const bool flushed = std::fflush(stdout) == 0;
-  const int error = errno != 0 ? errno : write_error;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return true;
+  if (errno != 0) write_error = errno;
+  return false;
+}
+
+bool flush_output() {
+  errno = 0;
+  if (std::fflush(stdout) == 0) return true;
+  if (errno != 0) write_error = errno;
+  return false;
+}
+
+int finish_output(int status) {
+  const bool flushed = flush_output();
+  const int error = write_error;
   if (flushed && std::ferror(stdout) == 0 && write_error == 0) return status;
   // A reader that goes away (| head) is no failure.
   pollfd out{STDOUT_FILENO, 0, 0};
@@ -159,7 +172,7 @@ bool LiveText::replace(std::string_view text) {
   std::string out = lines_ > 0 ? fmt::format("\x1b[{}A\r\x1b[J", lines_) : std::string();
   out += text;
   lines_ = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-  return std::fwrite(out.data(), 1, out.size(), stdout) == out.size() && std::fflush(stdout) == 0;
+  return write_output(out) && flush_output();
 }
 
 namespace {

@@ -57,6 +57,14 @@ class LineOutput {
   std::string text_;
 };
 
+// Text to standard output by stdio, which forgets why a write failed: finish_output() reports it.
+
+/// False when not all was written.
+bool write_output(std::string_view text);
+
+/// Writes what waits. False when the output takes it not.
+bool flush_output();
+
 // Text that is shown again and again in the same place of a terminal.
 
 struct TerminalSize {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "base/text.hpp"
+#include "cli/output/live.hpp"
 
 namespace vitrine::cli {
 
@@ -118,9 +119,7 @@ std::string Table::str(std::size_t indent) const {
 }
 
 bool Table::print(std::size_t indent) const {
-  return each_line(indent, [](std::string& line) {
-    return std::fwrite(line.data(), 1, line.size(), stdout) != 0;
-  });
+  return each_line(indent, [](std::string& line) { return write_output(line); });
 }
 
 void Table::add(std::string_view cell) {

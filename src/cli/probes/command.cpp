@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "cli/output/json.hpp"
+#include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 #include "cli/shell/libraries.hpp"
 #include "cli/shell/options.hpp"
@@ -116,7 +117,7 @@ bool print_probes(const ShownProbes& shown, const Style& style) {
   for (const probe::Probe* probe : shown.probes)
     table.row(style.cyan(title(*probe)), sites_of(*probe), semaphore(*probe), arguments(*probe));
   const std::string title = style.bold(printable(shown.file->path)) + '\n';
-  return std::fputs(title.c_str(), stdout) >= 0 && table.print(2);
+  return write_output(title) && table.print(2);
 }
 
 /// The file's name and build id, then each probe with a line for each of its sites: where it is, in
@@ -214,7 +215,7 @@ class ProbesCommand : public Command {
 
  private:
   Result<int> result() {
-    std::fflush(stdout);
+    flush_output();
     if (status_ == exit_done && shown_ == 0 && !functions_.empty())
       return tl::unexpected(missing_.explain(functions_.front(), words_.front()));
     if (status_ == exit_done && shown_ == 0 && !patterns_.empty())
@@ -279,7 +280,7 @@ class ProbesCommand : public Command {
     if (!json_) {
       const Style style = Style::of_stdout();
       if (!sites_) return print_probes(shown, style);
-      return std::fputs(sites_text(shown, style).c_str(), stdout) >= 0;
+      return write_output(sites_text(shown, style));
     }
     observe::ArgumentErrors errors(file);
     return std::all_of(shown.probes.begin(), shown.probes.end(), [&](const probe::Probe* probe) {

@@ -180,13 +180,16 @@ int profile_watching(observe::Profiling& profiling, const ProfileRequest& reques
         taken.duration_ns <
             static_cast<std::uint64_t>(std::chrono::nanoseconds(*request.refreshing).count() / 2);
     if (is_rest) return interrupted() ? exit_interrupted : exit_done;
+    const std::string losses = profile_losses(taken);
     if (terminal) {
-      text.max_rows = std::max<std::size_t>(terminal_size().lines, 8) - 4;
+      const auto taken_lines =
+          4 + static_cast<std::size_t>(std::count(losses.begin(), losses.end(), '\n'));
+      text.max_rows = std::max<std::size_t>(terminal_size().lines, taken_lines + 4) - taken_lines;
       if (print_notes(profiling) != 0) live.leave();
     }
     const std::string table =
         profile_head(taken, text) +
-        top_text(request.view.top, profile::top(taken, request.view.top), style, text);
+        top_text(request.view.top, profile::top(taken, request.view.top), style, text) + losses;
     shown = true;
     if (!(terminal ? live.show(table) : print(table + '\n'))) return exit_done;
     if (*over) return interrupted() ? exit_interrupted : exit_done;

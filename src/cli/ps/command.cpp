@@ -75,7 +75,7 @@ class PsCommand : public Command {
     } else {
       show(*list);
     }
-    std::fflush(stdout);
+    flush_output();
     if (list->not_permitted > 0)
       note(
           fmt::format("{} of {} processes could not be read: they belong to other users "
@@ -109,7 +109,7 @@ class PsCommand : public Command {
                  publisher.has_context ? "yes" : "-",
                  publisher.probes == 0 ? "-" : std::to_string(publisher.probes), or_dash(formats)});
     }
-    fmt::print("{}", table.str());
+    write_output(table.str());
   }
 
   RedactOptions redact_;

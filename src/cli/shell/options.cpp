@@ -115,10 +115,27 @@ Result<std::chrono::milliseconds> parse_interval(std::string_view text) {
   return interval;
 }
 
+namespace {
+
+std::optional<int> as_pid(const std::string& word) {
+  int pid = 0;
+  const char* end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, pid);
+  return error == std::errc() && stop == end && pid > 0 ? std::optional(pid) : std::nullopt;
+}
+
+}  // namespace
+
+std::string process_id(const std::string& text) {
+  std::string problem = at_least_one(text);
+  if (!problem.empty() || as_pid(text)) return problem;
+  return "expected a process ID (Linux has at most 4194304), not '" + text + "'";
+}
+
 void ProcessOptions::define(CLI::App& app) {
   app.add_option("-p,--pid", pids_, "Process IDs, like the arguments; may be repeated")
       ->delimiter(',')
-      ->check(at_least_one)
+      ->check(process_id)
       ->allow_extra_args(false)
       ->option_text("PID,...");
   app.add_option("-n,--name", names_,
@@ -230,20 +247,16 @@ Result<Redaction> RedactOptions::take() {
 
 namespace {
 
-std::optional<int> as_pid(const std::string& word) {
-  int pid = 0;
-  const char* end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, pid);
-  return error == std::errc() && stop == end && pid > 0 ? std::optional(pid) : std::nullopt;
-}
-
 std::optional<std::string> in_path(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::string_view rest = path == nullptr ? "" : path;
   while (!rest.empty()) {
     const std::size_t colon = rest.find(':');
     const std::string file = fmt::format("{}/{}", rest.substr(0, colon), name);
-    if (::access(file.c_str(), X_OK) == 0) return file;
+    struct stat status {};
+    if (::access(file.c_str(), X_OK) == 0 && ::stat(file.c_str(), &status) == 0 &&
+        S_ISREG(status.st_mode))
+      return file;
     rest.remove_prefix(colon == rest.npos ? rest.size() : colon + 1);
   }
   return std::nullopt;
@@ -270,6 +283,9 @@ std::size_t leading_targets(std::span<const std::string> words) {
 Result<ProbeWords> parse_targets(std::span<const std::string> words) {
   ProbeWords parsed;
   for (const std::string& word : words) {
+    if (word.empty())
+      return fail(ErrorCode::usage, "an empty argument names no process, file or probe",
+                  "give a process ID, a file or PROVIDER:NAME");
     if (probe::is_function_pattern(word)) {
       parsed.patterns.emplace_back(word);
       parsed.functions.push_back(word);
@@ -281,6 +297,9 @@ Result<ProbeWords> parse_targets(std::span<const std::string> words) {
       parsed.patterns.emplace_back(word);
     } else if (auto program = in_path(word)) {
       parsed.targets.push_back({0, std::move(*program)});
+    } else if (at_least_one(word).empty()) {
+      return fail(ErrorCode::usage, "PID: " + process_id(word),
+                  "`vitrine ps` lists processes that publish labels or a context");
     } else {
       return fail(ErrorCode::not_found,
                   fmt::format("{}: no such file, and no such program in PATH", word),

@@ -90,6 +90,9 @@ inline std::string at_least_one(const std::string& text) {
   return "expected a positive integer, not '" + text + "'";
 }
 
+/// The same for a process ID or thread ID: one that the system calls take.
+std::string process_id(const std::string& text);
+
 // Durations as users write them: "500ms", "2s", "1m".
 
 /// Parses a number such as 5 or 1.5, with a unit of ms, s, m or h; of seconds without. Fails as

@@ -291,8 +291,8 @@ tl::unexpected<Error> with_line(Error error, const CLI::App& app, Arguments word
 /// The place of a PID has something else: a program to start, or the name of one that runs.
 Result<void> check_process(const CLI::App& app, Arguments words, std::size_t at) {
   const std::string& word = words[at];
-  if (option_of(app, "PID") == nullptr || at_least_one(word).empty()) return {};
-  Error error = wrong(app, fmt::format("{}PID: {}", prefix(app), at_least_one(word)), std::nullopt,
+  if (option_of(app, "PID") == nullptr || process_id(word).empty()) return {};
+  Error error = wrong(app, fmt::format("{}PID: {}", prefix(app), process_id(word)), std::nullopt,
                       "lists the arguments")
                     .value();
   std::vector<std::string> line(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(at));

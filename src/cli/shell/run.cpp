@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <sstream>
 
+#include "cli/output/live.hpp"
 #include "cli/shell/completion.hpp"
 #include "cli/shell/confinement.hpp"
 #include "cli/shell/manual.hpp"
@@ -129,7 +131,7 @@ int run(int argc, char** argv) {
   // Commands that are added later would have it, too.
   app.footer("See vitrine COMMAND --help for details. Start with: vitrine ps\n");
   if (words.empty()) {
-    std::fputs(app.help().c_str(), stdout);
+    write_output(app.help());
     return exit_usage;
   }
   if (auto known = check_words(app, words); !known) return report(known.error());
@@ -137,7 +139,12 @@ int run(int argc, char** argv) {
     // The order in which CLI11 takes a vector.
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // help, or the version
+    if (error.get_exit_code() == 0) {  // help, or the version
+      std::ostringstream text;
+      const int status = app.exit(error, text);
+      write_output(text.str());
+      return status;
+    }
     return report(usage_error(app, error));
   }
   if (!pages.empty()) {
@@ -145,7 +152,7 @@ int run(int argc, char** argv) {
     return written ? exit_done : report(written.error());
   }
   if (!shell.empty()) {
-    std::fputs(completion_script(shell, app).c_str(), stdout);
+    write_output(completion_script(shell, app));
     return exit_done;
   }
   for (const auto& [command, sub] : parsers)

@@ -185,17 +185,20 @@ bool ReductionView::is_due() const {
   return (everywhere_ || (terminal_ && !json_)) && std::chrono::steady_clock::now() >= next_;
 }
 
-std::string ReductionView::text(const query::ReductionTable& table, std::size_t max_rows) const {
-  return reduction_text(
-      table, style_,
-      {.utf8 = shows_utf8(), .columns = terminal_size().columns, .max_rows = max_rows});
+std::string ReductionView::text(const query::ReductionTable& table, std::size_t max_rows,
+                                bool continues) const {
+  return reduction_text(table, style_,
+                        {.utf8 = shows_utf8(),
+                         .columns = terminal_size().columns,
+                         .max_rows = max_rows,
+                         .continues = continues});
 }
 
 /// As NDJSON, or where no terminal is, so that tables follow each other.
 bool ReductionView::print(const query::ReductionTable& table) {
   if (!json_) {
-    const std::string shown = text(table, table.rows.size()) + '\n';
-    return std::fputs(shown.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+    const std::string shown = text(table, table.rows.size(), false) + '\n';
+    return write_output(shown) && flush_output();
   }
   auto objects = to_json(table);
   const std::string time = std::to_string(unix_time_ns());
@@ -210,12 +213,12 @@ bool ReductionView::refresh(const query::ReductionTable& table) {
   if (json_ || !terminal_) return print(table);
   // A head line and some remarks beside the rows; histograms are cut by the terminal's height.
   const std::size_t lines = terminal_size().lines;
-  return live_.show(text(table, std::max<std::size_t>(lines, 8) - 6));
+  return live_.show(text(table, std::max<std::size_t>(lines, 8) - 6, true));
 }
 
 bool ReductionView::finish(const query::ReductionTable& table) {
   if (json_ && everywhere_) return print(table);
-  if (!json_) return live_.finish(text(table, table.rows.size()));
+  if (!json_) return live_.finish(text(table, table.rows.size(), false));
   const auto objects = to_json(table);
   return std::all_of(objects.begin(), objects.end(),
                      [](const Json& object) { return print_json(object); });

@@ -64,7 +64,7 @@ class ReductionView {
   void leave_as_is() { live_.leave(); }
 
  private:
-  std::string text(const query::ReductionTable& table, std::size_t max_rows) const;
+  std::string text(const query::ReductionTable& table, std::size_t max_rows, bool continues) const;
   bool print(const query::ReductionTable& table);
 
   bool json_;

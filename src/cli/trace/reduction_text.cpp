@@ -447,7 +447,8 @@ std::string key_text(const query::Key& key, query::Format format, std::uint8_t w
 std::string reduction_text(const ReductionTable& table, const Style& style,
                            const ReductionLook& look) {
   if (table.rows.empty() && table.others.count == 0)
-    return style.dim("  no probe has fired yet") + '\n' + remarks(table, look);
+    return style.dim(look.continues ? "  no probe has fired yet" : "  no probe fired") + '\n' +
+           remarks(table, look);
   if (table.kind == ReductionKind::histogram)
     return histograms_text(table, style, look) + remarks(table, look);
   std::string out = grid_text(table, style, look);

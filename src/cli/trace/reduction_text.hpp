@@ -43,6 +43,7 @@ struct ReductionLook {
   bool utf8 = true;
   std::size_t columns = 80;
   std::size_t max_rows = ~std::size_t{0};  ///< the largest; a line below counts the rest
+  bool continues = false;                  ///< more can follow: an empty table may fill
 };
 
 /// A table, or for histograms a head line and bars a group, then what is in no row and why. Ends

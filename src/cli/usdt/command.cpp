@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 #include "cli/shell/confinement.hpp"
 #include "cli/shell/options.hpp"
@@ -166,9 +167,8 @@ Result<int> write_header(const usdt::Definition& definition, usdt::HeaderOptions
   options.file_name = output == "-" ? name : output;
   const std::string text = TRY(usdt::header_text(definition, options));
   if (output == "-") {
-    const bool all = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-    if (all && std::fflush(stdout) == 0) return exit_done;
-    return fail(ErrorCode::failed, "cannot write to standard output");
+    write_output(text);  // finish_output() reports what fails
+    return exit_done;
   }
   TRY(sandbox::write_whole(output, text));
   return exit_done;

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <map>
 
+#include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 #include "cli/shell/options.hpp"
 #include "cli/shell/report.hpp"
@@ -321,7 +322,7 @@ class UsdtDumpCommand : public Command {
       if (status == exit_done) status = code;
       if (gone_) break;
     }
-    std::fflush(stdout);
+    flush_output();
     return status;
   }
 
@@ -331,7 +332,7 @@ class UsdtDumpCommand : public Command {
     for (const std::string& problem : file.problems) note(listing.path + ": " + problem);
     for (const probe::PlacedDof& dof : file.dofs) {
       gone_ = json_ ? !print_json(to_json(listing, dof))
-                    : std::fputs(dof_text(listing, dof, Style::of_stdout()).c_str(), stdout) < 0;
+                    : !write_output(dof_text(listing, dof, Style::of_stdout()));
       if (gone_) return exit_done;
     }
     if (!file.dofs.empty()) return exit_done;
