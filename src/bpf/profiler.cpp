@@ -264,8 +264,10 @@ class LoadedProfiler final : public Profiler {
   [[nodiscard]] std::size_t ring_bytes() const { return RecordRing::size_of(options_.ring_bytes); }
 
   [[nodiscard]] std::uint32_t processes() const {
-    constexpr std::uint32_t fewest = 256, most = 64 * 1024;
-    return std::bit_ceil(std::clamp(options_.processes, fewest, most));
+    // The kernel takes free entries of a map that drops the oldest out 128 at a time for each CPU (LOCAL_FREE_TARGET
+    // in kernel/bpf/bpf_lru_list.c). If they are not twice as many, new ones drop out.
+    const auto fewest = 256 * static_cast<std::uint32_t>(std::max(1, libbpf_num_possible_cpus()));
+    return std::bit_ceil(std::max(options_.processes, fewest));
   }
 
   [[nodiscard]] std::uint32_t blocks() const {
@@ -420,7 +422,7 @@ class LoadedProfiler final : public Profiler {
     if ((span ? span->generation : sample_.head.generation) == generation)
       return hand_over(record, sink);
     if (!span) complete();
-    if (later_bytes_ + record.size() > ring_bytes()) {
+    if (later_bytes_ + record.size() > std::max(ring_bytes(), options_.taken_bytes)) {
       ++unfinished_.lost;
       return;
     }

@@ -84,8 +84,8 @@ std::uint32_t MappedTables::set_space(pid_t kernel_tgid, std::uint64_t execution
     begin_anew();
     id = log_.add_space(kernel_tgid, execution, regions, known_ns);
   }
-  if (bpf_map_update_elem(spaces_, &kernel_tgid, &*id, BPF_ANY) == 0)
-    known_spaces_[kernel_tgid] = *id;
+  if (bpf_map_update_elem(spaces_, &kernel_tgid, &*id, BPF_ANY) != 0) return 0;
+  known_spaces_[kernel_tgid] = *id;
   return *id;
 }
 

@@ -55,11 +55,11 @@ class StringTable {
   std::string bytes_;
 };
 
+/// Not mix(), to which many ids can easily be made alike.
 struct TraceHash {
   std::size_t operator()(const std::array<std::uint8_t, 16>& trace) const {
-    std::uint64_t words[2];
-    std::memcpy(words, trace.data(), sizeof words);
-    return mix(words[0], words[1]);
+    return std::hash<std::string_view>{}(
+        {reinterpret_cast<const char*>(trace.data()), trace.size()});
   }
 };
 
@@ -89,8 +89,6 @@ class Pprof {
     process_ = string(pprof::process_key);
     thread_id_ = string(pprof::thread_id_key);
     thread_name_ = string(pprof::thread_name_key);
-    // What is not written to takes no memory.
-    out_.reserve(profile.samples.size() * sample_bytes);
     strings_.reserve(profile.links.size() * link_bytes);
     if (profile.links.empty()) return;
     trace_id_ = string(pprof::trace_id_key);
@@ -100,7 +98,9 @@ class Pprof {
   std::string bytes() {
     write_sample_types();
     write_mappings();
-    for (const SampleRow& row : merged()) write_sample(row);
+    const std::vector<SampleRow> rows = merged();
+    out_.reserve(out_.size() + rows.size() * sample_bytes);
+    for (const SampleRow& row : rows) write_sample(row);
     write_head();
     out_ += locations_;
     out_ += functions_;

@@ -251,6 +251,14 @@ TEST(ProfileCommand, SeesForksOnlyWhenItFollowsThem) {
   EXPECT_TRUE(has_frame(with.where(of_tenant("child")).back(), "burn()"));
 }
 
+TEST(ProfileCommand, SeesProgramsThatChildrenExecuteOnlyWhenItFollowsThem) {
+  const Child shell = Child::spawn(
+      {"sh", "-c", R"(while :; do "$0" "burn child" "end 200" >/dev/null; done)", PROFILE_SUBJECT});
+  const std::string pid = std::to_string(shell.pid());
+  EXPECT_THAT(profile_json({pid}).where(of_tenant("child")), IsEmpty());
+  EXPECT_THAT(profile_json({pid, "--follow"}).where(of_tenant("child")), Not(IsEmpty()));
+}
+
 TEST(ProfileCommand, SeesThreadsAndLibrariesThatComeLater) {
   Child subject = start_subject({});
   const Seen thread = while_profiled(subject, "burn late");

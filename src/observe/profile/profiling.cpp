@@ -376,6 +376,11 @@ void LiveProfiling::changed(ObservedProcess& process, bool again) {
     its.labels_wait = true;
     return;
   }
+  // The kernel samples those that it is given, and a child of theirs is none of them.
+  if (!process.is_target() && are_given()) {
+    if (!options_.wakers) return;
+    its.labels.is_bystander = true;
+  }
   its.labels_wait = false;
   labels_->look_at(its.pid(), its.labels);
 }

@@ -88,6 +88,7 @@ struct row_state {
   __u32 unclear;          /* of the sample, while it is hashed */
   struct row_hash hash[HASHES];
   struct new_content new_content[VITRINE_DEFINITIONS]; /* of its sets, until they are sent */
+  __u32 hashed_sets;                                   /* how many of these are of this sample */
   __u32 hashed;                                        /* what is hashed now goes to this one */
   __u32 has_ids;                                       /* something is in HASH_OF_IDS */
   struct vitrine_span_sample span; /* the ids of trace and span, and room to send them */

@@ -46,6 +46,7 @@ static long hash_set_of_sample(__u32 index, void* context) {
   struct scratch* s = *(struct scratch**)context;
   struct new_content* content = &s->row.new_content[bounded(index, VITRINE_DEFINITIONS)];
   content->set_key = 0;
+  s->row.hashed_sets = index + 1;
   if (find_content(s)) {
     add_ids(s);
     content->set_key = s->row.set_key;
@@ -81,8 +82,7 @@ static long keep_new_content(__u32 index, void* context) {
 
 /// Once a record has carried the sets of the sample in s->room.out, before note_all_sent().
 static __always_inline void keep_new_contents(struct scratch* s) {
-  const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
-  if (s->room.new_sets) bpf_loop(head->event.sets, keep_new_content, &s, 0);
+  if (s->room.new_sets) bpf_loop(s->row.hashed_sets, keep_new_content, &s, 0);
 }
 
 // Naming a row, in two functions, as what the deeper one has on its stack is not to be beside what the other
@@ -198,7 +198,7 @@ static __always_inline void forget_row(struct row_state* row) {
   row->own.key.words[0] = row->model.key.words[0] = 0;
   row->subject = row->address_mask = 0;
   row->is_unwanted = row->is_known = 0;
-  row->keeps_labels = row->lacks_sets = row->has_other_sets = 0;
+  row->hashed_sets = row->keeps_labels = row->lacks_sets = row->has_other_sets = 0;
   row->slots.is_read = 0;
 }
 
