@@ -200,9 +200,11 @@ Result<Child> Child::start(Kind kind, const std::function<void()>& life) {
 }
 
 Child Child::adopt(pid_t pid) {
+  FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!handle && errno == ESRCH) return {};  // it has ended, and the program has reaped it
   own_children.add(pid);
   ++alive_children;
-  return {pid, FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
+  return {pid, std::move(handle)};
 }
 
 Child::Child(Child&& other) noexcept
@@ -224,16 +226,15 @@ void Child::kill() const noexcept {
     ::kill(pid_, SIGKILL);
 }
 
+/// By the handle, see kill(): the number may be that of another child of the program.
 int Child::wait_for_end(std::chrono::nanoseconds& used) noexcept {
-  int status = 0;
+  siginfo_t info{};
   rusage usage{};
-  while (::wait4(pid_, &status, __WALL, &usage) < 0)
-    if (errno != EINTR) {
-      status = 0;
-      break;
-    }
+  while (::syscall(SYS_waitid, P_PIDFD, handle_.get(), &info, WEXITED | __WALL, &usage) != 0)
+    if (errno != EINTR) return 0;
   used = duration_of(usage.ru_utime) + duration_of(usage.ru_stime);
-  return status;
+  if (info.si_code == CLD_EXITED) return info.si_status << 8;
+  return info.si_status | (info.si_code == CLD_DUMPED ? WCOREFLAG : 0);
 }
 
 int Child::reap() noexcept {
@@ -299,6 +300,7 @@ void Child::abandon() noexcept {
 }
 
 std::optional<int> Child::wait(std::chrono::milliseconds time) {
+  if (pid_ < 0) return 0;
   if (!handle_) return wait_without_handle(time);
   pollfd ending{handle_.get(), POLLIN, 0};
   if (::poll(&ending, 1, static_cast<int>(time.count())) != 1) return std::nullopt;

@@ -1,6 +1,7 @@
 // Workers: what they may do, what becomes of those that do what they may not, and what is left.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -328,6 +329,64 @@ INSTANTIATE_TEST_SUITE_P(Forked, Workers, testing::Values(ForkedBy::itself, Fork
                          [](const auto& which) {
                            return which.param == ForkedBy::itself ? "byItself" : "byTheOpener";
                          });
+
+/// Blocks until a signal ends it.
+Child blocked_child() {
+  return Child::start(Kind::forked,
+                      [] {
+                        for (;;) ::pause();
+                      })
+      .value();
+}
+
+/// Ends a child and reaps it, as a host program does that reaps all children.
+void reap_as_host(const Child& child) {
+  child.kill();
+  ASSERT_EQ(::waitpid(child.pid(), nullptr, 0), child.pid());
+}
+
+// A host program has reaped a child, and the next one that it starts gets the number.
+TEST(ChildThatTheHostReaped, IsNotTheNextOneOfItsNumber) {
+  Child child = blocked_child();
+  reap_as_host(child);
+  pid_t number = child.pid();
+  clone_args settings{};
+  settings.exit_signal = SIGCHLD;
+  settings.set_tid = reinterpret_cast<std::uintptr_t>(&number);
+  settings.set_tid_size = 1;
+  const auto next = static_cast<pid_t>(::syscall(SYS_clone3, &settings, sizeof settings));
+  if (next == 0) {
+    ::alarm(20);  // where it is waited for
+    for (;;) ::pause();
+  }
+  if (next < 0 && errno == EPERM) GTEST_SKIP() << "the number of a process is root's to choose";
+  ASSERT_EQ(next, number);
+  EXPECT_EQ(child.wait(std::chrono::seconds(20)), 0);
+  EXPECT_FALSE(child);
+  EXPECT_EQ(::waitpid(next, nullptr, WNOHANG), 0);  // it goes on, and its status is the host's
+  ::kill(next, SIGTERM);
+  int status = 0;
+  ASSERT_EQ(::waitpid(next, &status, 0), next);
+  EXPECT_EQ(status, SIGTERM);
+}
+
+TEST(ChildThatTheHostReaped, BeforeItWasKnownIsNone) {
+  const Child child = blocked_child();
+  reap_as_host(child);
+  const int before = Child::alive();
+  Child known = Child::adopt(child.pid());
+  EXPECT_FALSE(known);
+  EXPECT_EQ(Child::alive(), before);
+  EXPECT_EQ(known.wait(std::chrono::milliseconds(0)), 0);
+}
+
+TEST(Child, HasTheStatusOfWaitpid) {
+  const auto status_of_child = [](void (*life)()) {
+    return Child::start(Kind::forked, life)->wait(std::chrono::seconds(20));
+  };
+  EXPECT_EQ(status_of_child([] { ::_exit(7); }), 7 << 8);
+  EXPECT_EQ(status_of_child([] { ::kill(::getpid(), SIGKILL); }), SIGKILL);
+}
 
 std::uint64_t private_memory(pid_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/smaps_rollup");
