@@ -36,7 +36,7 @@ class InflatedSections {
   /// So much of a section, and no more, is likely to be read soon.
   void expect(std::string_view section, std::size_t bytes);
 
-  /// A section that turned out to be none when more of it was inflated: what was read behind that are zeros.
+  /// A section that turned out to be damaged when more of it was inflated: what was read of it since may be anything.
   /// Empty: there is none.
   [[nodiscard]] std::string broken() const;
 

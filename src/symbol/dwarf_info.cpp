@@ -57,8 +57,18 @@ Result<std::unique_ptr<DwarfInfo>> DwarfInfo::open(int descriptor, const elf::Fi
   };
   auto session = begin(descriptor, purpose);
   if (!session) return malformed(session.error().message.c_str());
-  return std::unique_ptr<DwarfInfo>(
+  std::unique_ptr<DwarfInfo> made(
       new DwarfInfo(descriptor, std::move(*session), elf, purpose, kept));
+  // A response with names reports the problem beside them: see find().
+  if (purpose == Purpose::signatures && made->is_damaged())
+    return malformed(made->problem().c_str());
+  return made;
+}
+
+std::string DwarfInfo::Session::broken() const {
+  std::string section = elf.broken();
+  if (section.empty() && shared_elf) section = shared_elf->broken();
+  return section;
 }
 
 DwarfInfo::ElfInMemory::ElfInMemory(int descriptor) {
@@ -332,30 +342,38 @@ void DwarfInfo::add_from_aranges() {
 
 Frames DwarfInfo::find(Address address, std::size_t depth) {
   const auto likely = unit_of(address);
-  if (!likely) return {};
+  if (is_damaged() || !likely) return {};
   const bool is_new = !units_.contains(*likely);
   if (is_new && allocated_ > kept_) begin_anew();
   const std::size_t before = is_new ? allocated() : 0;
-  const auto index = readable_unit_of(address);
-  if (!index) return {};
-  DwarfUnit& known = unit(*index);
-  Frames frames = known.find(address, depth);
-  if (is_new) allocated_ += allocated() - std::min(allocated(), before);
-  if (problem_.empty()) problem_ = known.problem();
-  if (const std::string broken = session_->elf.inflated().broken(); !broken.empty()) {
-    problem_ = not_decompressed(broken);
-    units_.clear();
-    tops_.assign(tops_.size(), Dwarf_Die{});
-    session_.reset();
-    return {};
+  Frames frames;
+  if (const auto index = readable_unit_of(address)) {
+    DwarfUnit& known = unit(*index);
+    frames = known.find(address, depth);
+    if (is_new) allocated_ += allocated() - std::min(allocated(), before);
+    if (problem_.empty()) problem_ = known.problem();
   }
+  if (is_damaged()) return {};
   return frames;
 }
 
 std::optional<Dwarf_Die> DwarfInfo::function_around(Address address) {
   const auto index = readable_unit_of(address);
-  if (!index) return std::nullopt;
-  return unit(*index).function_around(address);
+  auto function = index ? unit(*index).function_around(address) : std::nullopt;
+  if (is_damaged()) return std::nullopt;
+  return function;
+}
+
+bool DwarfInfo::is_damaged() {
+  if (is_damaged_ || session_ == nullptr) return is_damaged_;
+  const std::string broken = session_->broken();
+  if (broken.empty()) return false;
+  is_damaged_ = true;
+  problem_ = not_decompressed(broken);
+  units_.clear();
+  tops_.assign(tops_.size(), Dwarf_Die{});
+  session_.reset();
+  return true;
 }
 
 namespace {

@@ -91,7 +91,7 @@ class DwarfInfo {
   /// more.
   Frames find(Address address, std::size_t depth);
 
-  /// A number of the unit that an address is in; others have it once each unit had to be asked.
+  /// A number of the unit that an address is in. The numbers change once each unit has been asked.
   [[nodiscard]] std::optional<std::uint32_t> unit_of(Address address);
 
   /// It and those before it are about to be read.
@@ -99,6 +99,10 @@ class DwarfInfo {
 
   /// The entry of the function that has code at an address of its own; nothing: none is known.
   std::optional<Dwarf_Die> function_around(Address address);
+
+  /// Whether a compressed section of the file turned out to be damaged: what was read of entries may be wrong then,
+  /// and nothing more is known of the file. find() and function_around() ask this.
+  bool is_damaged();
 
   /// Of the file's content, which the kernel has still.
   void let_go_of_pages();
@@ -130,6 +134,7 @@ class DwarfInfo {
     /// Compressed sections, before libdw does it.
     void inflate();
     [[nodiscard]] InflatedSections& inflated() { return inflated_; }
+    [[nodiscard]] std::string broken() const { return inflated_.broken(); }
     [[nodiscard]] std::size_t mapped_bytes() const { return mapped_.size(); }
     /// Which the kernel has still.
     void let_go_of_pages() const;
@@ -146,6 +151,9 @@ class DwarfInfo {
   /// What libdw has of a file. Ends in the reverse order.
   struct Session {
     explicit Session(int descriptor) : elf(descriptor) {}
+    /// See InflatedSections.
+    [[nodiscard]] std::string broken() const;
+
     ElfInMemory elf;
     std::string problem;  ///< as of DwarfInfo
     FileDescriptor shared_file;
@@ -185,6 +193,7 @@ class DwarfInfo {
   std::unordered_map<std::uint32_t, DwarfUnit> units_;
   std::size_t size_ = 0;  ///< of units_, together
   std::string problem_;
+  bool is_damaged_ = false;
 };
 
 }  // namespace vitrine::symbol

@@ -455,7 +455,10 @@ std::optional<Dwarf_Addr> entry_of(Dwarf_Die& function) {
 
 }  // namespace
 
-void describe_function(DwarfInfo& dwarf, Machine machine, FoundFunction& into) {
+namespace {
+
+/// As describe_function(), from what may turn out to be damaged.
+void take_description(DwarfInfo& dwarf, Machine machine, FoundFunction& into) {
   auto function = dwarf.function_around(into.address);
   if (!function || entry_of(*function) != into.address) return;
   const Dwarf_Addr entry = into.address;
@@ -494,12 +497,20 @@ void describe_function(DwarfInfo& dwarf, Machine machine, FoundFunction& into) {
   }
 }
 
+}  // namespace
+
+void describe_function(DwarfInfo& dwarf, Machine machine, FoundFunction& into) {
+  FoundFunction described = into;
+  take_description(dwarf, machine, described);
+  if (!dwarf.is_damaged()) into = std::move(described);
+}
+
 bool is_inlined_everywhere(DwarfInfo& dwarf, const std::string& name) {
   const std::string last = name.substr(name.rfind(':') + 1);
   bool is_inlined = false;
   for (Dwarf_Die top : dwarf.units()) {
     std::vector<Dwarf_Die> levels(1);
-    if (dwarf_child(&top, &levels.back()) != 0) continue;
+    if (top.cu == nullptr || dwarf_child(&top, &levels.back()) != 0) continue;
     while (!levels.empty()) {
       Dwarf_Die& die = levels.back();
       const int tag = dwarf_tag(&die);
@@ -525,9 +536,9 @@ bool is_inlined_everywhere(DwarfInfo& dwarf, const std::string& name) {
       while (!levels.empty() && dwarf_siblingof(&levels.back(), &levels.back()) != 0)
         levels.pop_back();
     }
-    if (is_inlined) return true;
+    if (is_inlined) break;
   }
-  return false;
+  return is_inlined && !dwarf.is_damaged();
 }
 
 }  // namespace vitrine::symbol

@@ -22,6 +22,7 @@
 #include "elf/symbol_table.hpp"
 #include "sandbox/files.hpp"
 #include "symbol/background.hpp"
+#include "symbol/functions.hpp"
 #include "symbol/symboliser.hpp"
 
 namespace vitrine::symbol {
@@ -408,17 +409,24 @@ TEST_F(Hostile, CompressedSectionsThatLie) {
   expect_unharmed(symboliser);
 }
 
-// A large section is inflated as far as it is read: what is not one further on is noticed when that is read.
-TEST_F(Hostile, LargeCompressedSectionThatBreaks) {
-  const std::string path = SUBJECT_DIR "/large-gz";
+/// A large compressed section of a file, near whose end it is damaged.
+std::string damaged_near_end(const std::string& path, const std::string& name) {
   std::string changed = content(path);
   auto memory = sandbox::FileMemory::from(opened(path)).value();
   const auto elf = elf::read_file(*memory).value();
-  const elf::Section* const section = elf.find(".debug_info");
-  ASSERT_NE(section, nullptr);
-  ASSERT_NE(section->flags & SHF_COMPRESSED, 0U);
+  const elf::Section* const section = elf.find(name);
+  if (section == nullptr || (section->flags & SHF_COMPRESSED) == 0 || section->size < 1U << 19) {
+    ADD_FAILURE() << path << " has no large compressed section " << name;
+    return {};
+  }
   std::memset(changed.data() + section->offset + section->size / 10 * 9, 0xff, 4096);
-  const auto file = in_memory(changed);
+  return changed;
+}
+
+// A large section is inflated as far as it is read: what is not one further on is noticed when that is read.
+TEST_F(Hostile, LargeCompressedSectionThatBreaks) {
+  const std::string path = SUBJECT_DIR "/large-gz";
+  const auto file = in_memory(damaged_near_end(path, ".debug_info"));
   const Address main = address_of(path, "main");
   constexpr Address in_no_unit = 1;
   Symboliser symboliser;
@@ -429,6 +437,17 @@ TEST_F(Hostile, LargeCompressedSectionThatBreaks) {
   EXPECT_EQ(answer.frames[0][0].name, "main");
   EXPECT_EQ(answer.frames[0][0].file, "");
   expect_unharmed(symboliser);
+}
+
+// Of what is damaged somewhere, all may be wrong: no types are better than other ones.
+TEST_F(Hostile, LargeCompressedSectionThatBreaksDescribesNoFunction) {
+  const std::string path = SUBJECT_DIR "/large-gz";
+  const auto is_described = [](FileDescriptor file) {
+    const auto memory = sandbox::FileMemory::from(std::move(file)).value();
+    return find_functions(*memory, {{"main"}, {}, 1}, {}).value().functions.at(0).is_described;
+  };
+  EXPECT_TRUE(is_described(opened(path)));
+  EXPECT_FALSE(is_described(in_memory(damaged_near_end(path, ".debug_info"))));
 }
 
 // A name of a debug file leads to regular ELF files alone, whatever the program says.
