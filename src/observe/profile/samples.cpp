@@ -155,8 +155,9 @@ std::optional<profile::Sample> ProfileSamples::sample_of(const bpf::StackSample&
     row.has_trace = labels.set.trace.has_value();
     is_unread |= !own.error.empty() && own.set.labels.empty();
     builder_.losses().unread_labels += is_unread;
-    builder_.losses().truncated_labels +=
-        !labels.set.truncated.empty() || (header.flags & VITRINE_FIRE_CUT) != 0;
+    builder_.losses().truncated_labels += !labels.set.truncated.empty() ||
+                                          (header.flags & VITRINE_FIRE_CUT) != 0 ||
+                                          (!own.error.empty() && !own.set.labels.empty());
   }
   made.process = builder_.process(program);
   made.stack = stack_of(program, code, sample, std::move(above));
