@@ -410,7 +410,7 @@ class LabelsCommand : public Command {
     if (absent.empty()) return std::nullopt;
     return Error{ErrorCode::not_found,
                  fmt::format("process {} has no thread {}", pid_, fmt::join(absent, ", ")),
-                 {}};
+                 fmt::format("`vitrine labels {}` lists its threads", pid_)};
   }
 
   /// Whether this is but the end of --duration.
