@@ -238,6 +238,7 @@ TEST_F(Service, ThreadsOfAnotherProcessAreReported) {
   const Outcome alone = vitrine({"labels", pid(), "1"});
   EXPECT_EQ(alone.status, 4) << alone.out;
   EXPECT_THAT(alone.err, HasSubstr("process " + pid() + " has no thread 1"));
+  EXPECT_THAT(alone.err, HasSubstr("`vitrine labels " + pid() + "` lists its threads"));
   const Outcome beside = vitrine({"labels", pid(), "1", pid(), "--all"});
   EXPECT_EQ(beside.status, 0) << beside.err;
   EXPECT_THAT(beside.err, HasSubstr("has no thread 1\n"));
