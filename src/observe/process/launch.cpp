@@ -49,8 +49,17 @@ Result<Launched> Launched::launch(const std::vector<std::string>& command, bool 
   // an exec that failed, or closes its end by executing.
   int go[2];
   int failure[2];
-  if (pipe2(go, O_CLOEXEC) != 0 || pipe2(failure, O_CLOEXEC) != 0)
-    return fail(ErrorCode::failed, std::string("pipe2: ") + std::strerror(errno));
+  const auto no_pipe = [](int error) {
+    return fail(ErrorCode::failed, std::string("cannot create a pipe: ") + std::strerror(error),
+                "raise the limit of open files (ulimit -n)");
+  };
+  if (pipe2(go, O_CLOEXEC) != 0) return no_pipe(errno);
+  if (pipe2(failure, O_CLOEXEC) != 0) {
+    const int error = errno;
+    close(go[0]);
+    close(go[1]);
+    return no_pipe(error);
+  }
   const pid_t pid = fork();
   if (pid == 0) {
     close(go[1]);
