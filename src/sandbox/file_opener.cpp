@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/capability.h>
 #include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
@@ -31,8 +32,10 @@
 #include "base/limits.hpp"
 #include "base/pack.hpp"
 #include "base/per_thread.hpp"
+#include "sandbox/capabilities.hpp"
 #include "sandbox/confinement.hpp"
 #include "sandbox/seats.hpp"
+#include "sandbox/worker.hpp"
 
 namespace vitrine::sandbox {
 namespace {
@@ -204,12 +207,9 @@ class Opener {
   }
 
   void fork(const Message& message) {
-    ForkedLife life = nullptr;
-    if (message.bytes.size() < sizeof life) ::_exit(1);
-    std::memcpy(&life, message.bytes.data(), sizeof life);
     pid_t pid = fork_sibling();
     if (pid == 0) {
-      life(message.descriptor.get(), ::getppid(), std::span(message.bytes).subspan(sizeof life));
+      serve_alone(message.descriptor.get(), ::getppid(), message.bytes);
       ::_exit(0);
     }
     if (pid < 0) pid = -errno;
@@ -306,12 +306,15 @@ class Opener {
   Channel channel_;
 };
 
-/// Keeps the capabilities that we have: files are opened by them.
+/// Keeps of the capabilities that we have those by which files of processes are opened. It may live as long as this
+/// process, which drops others later.
 [[noreturn]] void serve_files(int socket, pid_t parent) {
   socket = reset_inherited(socket);
-  ::prctl(PR_SET_NAME, "vitrine-opener");
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(0);
+  const bool may_search = effective_capabilities().has(CAP_DAC_READ_SEARCH);
+  drop_privileges("vitrine-opener", parent,
+                  {CAP_SYS_PTRACE, may_search ? CAP_DAC_READ_SEARCH : CAP_DAC_OVERRIDE,
+                   CAP_CHECKPOINT_RESTORE});
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   Opener(socket).run();
 }
 
@@ -389,6 +392,15 @@ pid_t FileOpener::pid() {
   return child_.pid();
 }
 
+namespace {
+
+/// The first thread of this process, which ends with it.
+bool is_first_thread() {
+  return ::gettid() == ::getpid();
+}
+
+}  // namespace
+
 /// The thread that started it may have ended, and it with that.
 bool FileOpener::is_there() const {
   pollfd ended{channel_ ? channel_->descriptor() : -1, POLLIN, 0};
@@ -402,6 +414,8 @@ Result<void> FileOpener::begin() {
   FileDescriptor own_end(pair[0]);
   const FileDescriptor its(pair[1]);
   const pid_t parent = ::getpid();
+  // What it forks is of the thread that began it.
+  forks_ = forks_ && is_first_thread();
   if (forks_) static_cast<void>(worker_filter());  // which must be before the fork
   const SeatReservation seat(false);
   child_ = TRY(Child::start(Kind::forked, [&] { serve_files(its.get(), parent); }));
@@ -410,6 +424,7 @@ Result<void> FileOpener::begin() {
 }
 
 Result<void> FileOpener::start() {
+  if (!is_first_thread()) return {};
   const std::lock_guard lock(mutex_);
   if (forks_ && is_there()) return {};
   forks_ = true;
@@ -424,26 +439,28 @@ void FileOpener::end() {
   child_.end();
 }
 
-Result<Child> FileOpener::fork(ForkedLife life, std::span<const std::byte> settings, int socket) {
+Result<Child> FileOpener::fork_worker(std::span<const std::byte> settings, int socket) {
   constexpr std::chrono::seconds longest_fork(1);
   const auto failed = [](const char* why) { return fail(ErrorCode::failed, why); };
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || !forks_ || !is_there()) return failed("there is no process that forks");
-  std::vector<std::byte> bytes(sizeof life);
-  std::memcpy(bytes.data(), &life, sizeof life);
-  bytes.insert(bytes.end(), settings.begin(), settings.end());
   const auto end = Clock::now() + longest_fork;
   pid_t pid = -1;
   broken_ = true;
-  const auto sent = channel_->send(MessageKind::fork, bytes, end, socket);
-  const auto response = sent ? channel_->receive(message_bytes, end) : tl::unexpected(sent.error());
-  if (response && response->kind == MessageKind::response && response->bytes.size() == sizeof pid) {
-    std::memcpy(&pid, response->bytes.data(), sizeof pid);
-    broken_ = false;
-  }
-  if (broken_) {  // what it may have forked ends, as the other end of its socket is closed
-    channel_.reset();
+  const auto sent = channel_->send(MessageKind::fork, settings, end, socket);
+  const auto response = [&] {
+    const auto message = channel_->receive(message_bytes, Clock::now() + longest_fork);
+    if (!message || message->kind != MessageKind::response || message->bytes.size() != sizeof pid)
+      return false;
+    std::memcpy(&pid, message->bytes.data(), sizeof pid);
+    return true;
+  };
+  broken_ = !sent || !response();
+  if (broken_) {
     child_.abandon();
+    // What it has forked all the same ends, as the other end of its socket is closed; and is reaped.
+    if (response() && pid > 0) Child::adopt(std::exchange(pid, -1)).abandon();
+    channel_.reset();
   }
   if (pid <= 0) return failed("the process that forks does not");
   return Child::adopt(pid);

@@ -8,7 +8,9 @@
 // A descriptor of a FUSE file is of no use either, as closing it asks the server: of those we get a
 // copy in memory. One of NFS and its like can be read, by processes that can be killed.
 //
-// It also forks workers, where it is started for that: a child shares the memory of the process that forks it until one
+// It keeps no capabilities but those by which files of processes are opened.
+//
+// It also forks workers, where it is started for that, and nothing else: a child shares the memory of the process that forks it until one
 // of both writes to it, and then each has a page of its own. The opener never has much, and hardly writes; a process
 // that has grown since makes each of its children as large as it was itself.
 //
@@ -51,10 +53,6 @@ struct OpenRequest {
   uid_t owner = 0;
 };
 
-/// What a child runs that the opener forks: with its end of a socket, as the child of `parent`. It is one program with
-/// its caller: a function has one address.
-using ForkedLife = void (*)(int socket, pid_t parent, std::span<const std::byte> settings);
-
 /// Opens it without more ado: this process waits for whatever serves it.
 Result<OpenedFile> open_at_once(const OpenRequest& request);
 
@@ -71,15 +69,17 @@ class FileOpener {
   /// first, and ends with that; then another one is started.
   static FileOpener& of_this_process();
 
-  /// Starts it now, where it has not been: it forks children from now on, which have as little
-  /// memory as this process has now. They end with the thread that calls this. Errors: failed.
+  /// Starts it now, where it has not been: it forks workers from now on, which have as little
+  /// memory as this process has now. They would end with the thread that starts it: does nothing in another thread
+  /// than the first of this process. Errors: failed.
   Result<void> start();
 
-  /// Ends the process; the next one forks no children. For the thread that started it.
+  /// Ends the process; the next one forks no workers. For the thread that started it.
   void end();
 
-  /// A child of this process that the opener has forked. Errors: failed (also where it was not start()ed, or is busy).
-  Result<Child> fork(ForkedLife life, std::span<const std::byte> settings, int socket);
+  /// A worker (serve_alone()) that the opener has forked, as a child of this process. Errors: failed (also where it
+  /// was not start()ed, or another thread than the first has had to begin it since, or it is busy).
+  Result<Child> fork_worker(std::span<const std::byte> settings, int socket);
 
   FileOpener() = default;
   FileOpener(const FileOpener&) = delete;

@@ -117,12 +117,16 @@ struct WorkerSettings {
 };
 static_assert(std::is_trivially_copyable_v<WorkerSettings>);
 
+}  // namespace
+
 void serve_alone(int socket, pid_t parent, std::span<const std::byte> bytes) {
   WorkerSettings settings;
   if (bytes.size() != sizeof settings) return;
   std::memcpy(&settings, bytes.data(), sizeof settings);
   serve(socket, parent, settings.name, settings.limits, settings.make);
 }
+
+namespace {
 
 /// The two ends of a connection, of which the worker has one.
 struct Connection {
@@ -161,8 +165,8 @@ Result<Worker> Worker::start_alone(const char* name, const Limits& wanted, MakeS
     WorkerSettings settings{{}, with_share(wanted), make};
     std::strncpy(settings.name, name, sizeof settings.name - 1);
     const SeatReservation seat(true);
-    auto forked = FileOpener::of_this_process().fork(
-        serve_alone, std::as_bytes(std::span(&settings, 1)), its.get());
+    auto forked = FileOpener::of_this_process().fork_worker(std::as_bytes(std::span(&settings, 1)),
+                                                            its.get());
     if (forked) return Worker(Channel(std::move(own_end)), std::move(*forked), settings.limits);
   }
   return start(name, wanted, make);

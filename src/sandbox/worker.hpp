@@ -65,7 +65,7 @@ class Worker {
   static Result<Worker> start(const char* name, const Limits& limits, const MakeService& make);
 
   /// The same. The file opener forks it, where that forks (FileOpener::start): it has as little memory then as
-  /// the opener has.
+  /// the opener has, and ends with the first thread of this process if not before, whatever thread starts it.
   static Result<Worker> start_alone(const char* name, const Limits& limits, MakeServiceAlone make);
 
   /// What the service responds, at most `most` bytes. `file`: a descriptor that it gets a copy of;
@@ -116,6 +116,9 @@ class Worker {
 /// `parent` has just forked.
 [[noreturn]] void serve(int socket, pid_t parent, const char* name, const Limits& limits,
                         const MakeService& make);
+
+/// The same, by the bytes in which Worker::start_alone() has all of that; others: returns.
+void serve_alone(int socket, pid_t parent, std::span<const std::byte> settings);
 
 // Parser: tasks done in a worker, for one file after the other. A file that the worker does not
 // survive is reported; another worker takes the next. A task may keep files open in the worker, for later

@@ -356,6 +356,35 @@ INSTANTIATE_TEST_SUITE_P(
         Running{{"profile", "--exec", "--", DEMO_SERVICE},
                 with_bpf + Names{"CAP_SYSLOG", "CAP_KILL"}}));
 
+/// The child of that name; -1: there is none.
+pid_t child_named(pid_t parent, const std::string& name) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    if (pid <= 0) continue;
+    auto status = status_of(entry.path());
+    if (status["PPid"] == std::to_string(parent) && status["Name"] == name) return pid;
+  }
+  return -1;
+}
+
+// It begins before the command drops its own, and lives as long.
+TEST(GivesUpAlso, TheProcessThatOpensFiles) {
+  Child service = start_service(0);
+  for (const Running& running :
+       {Running{{"profile", "PID"}, {}}, Running{{"profile", "--exec", "--", DEMO_SERVICE}, {}}}) {
+    Child command = start({VITRINE}, running, service.pid());
+    ASSERT_TRUE(command.read_line(patience));
+    const pid_t opener = child_named(command.pid(), "vitrine-opener");
+    ASSERT_GT(opener, 0);
+    auto status = status_of("/proc/" + std::to_string(opener));
+    for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapAmb"})
+      EXPECT_EQ(mask_in(status[set]) & ~mask_of(reading), 0U) << running.words[1] << set;
+    EXPECT_EQ(status["NoNewPrivs"], "1") << running.words[1];
+    command.signal(SIGINT);
+    EXPECT_TRUE(command.wait(patience)) << running.words[1];
+  }
+}
+
 #ifdef FILTERED
 TEST(GivesUpAlso, OneThatIsSoonDone) {
   // The last set of capabilities, and the filter, before anything is opened below /proc.

@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,9 +14,11 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <thread>
 
+#include "sandbox/capabilities.hpp"
 #include "sandbox/child.hpp"
 #include "sandbox/files.hpp"
 #include "sandbox/place.hpp"
@@ -159,6 +163,72 @@ TEST_F(ServedFile, DoesNotHoldUpTheEndOfAChildThatWaitsForIt) {
   EXPECT_LT(Clock::now() - begin, 10s);
   EXPECT_FALSE(child);
   EXPECT_EQ(::kill(pid, 0), 0) << "it is still there: nothing ends its system call";
+}
+
+TEST(OpenerOfFiles, HasNoRightsButThoseByWhichFilesOfProcessesAreOpened) {
+  constexpr Capabilities wanted{CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
+  const Capabilities held = effective_capabilities();
+  ASSERT_FALSE(wanted.has_all(held)) << "the tests run as root";
+  FileOpener opener;
+  const Place place;
+  std::ofstream(place / "file") << "content";
+  ASSERT_TRUE(opener.open({Named::at, AT_FDCWD, place / "file"}));  // it has begun
+  std::ifstream status("/proc/" + std::to_string(opener.pid()) + "/status");
+  std::map<std::string, std::string> fields;
+  for (std::string name, value; status >> name && std::getline(status >> std::ws, value);)
+    fields[name] = value;
+  for (const char* set : {"CapInh:", "CapPrm:", "CapEff:", "CapAmb:"}) {
+    ASSERT_FALSE(fields[set].empty()) << set;
+    const auto kept = Capabilities::of_bits(std::stoull(fields[set], nullptr, 16));
+    EXPECT_TRUE(wanted.has_all(kept)) << set << kept.text();
+  }
+  EXPECT_EQ(Capabilities::of_bits(std::stoull(fields["CapEff:"], nullptr, 16)), wanted & held);
+  EXPECT_EQ(fields["NoNewPrivs:"], "1");
+  opener.end();
+}
+
+/// The fork is refused, or has its worker.
+bool forks(FileOpener& opener) {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return false;
+  const FileDescriptor own_end(pair[0]), its(pair[1]);
+  return opener.fork_worker({}, its.get()).has_value();
+}
+
+TEST(OpenerOfFiles, ForksWhereTheFirstThreadHasBegunIt) {
+  FileOpener opener;
+  EXPECT_FALSE(forks(opener));
+  ASSERT_TRUE(opener.start());
+  EXPECT_TRUE(forks(opener));
+  bool forked = false;
+  std::thread([&] { forked = forks(opener); }).join();
+  EXPECT_TRUE(forked) << "whatever thread asks";
+  opener.end();
+  EXPECT_FALSE(forks(opener));
+}
+
+// What it forked would end with that thread.
+TEST(OpenerOfFiles, DoesNotForkWhereAnotherThreadHasBegunIt) {
+  FileOpener opener;
+  std::thread([&] {
+    ASSERT_TRUE(opener.start());
+    EXPECT_LT(opener.pid(), 0);
+    EXPECT_FALSE(forks(opener));
+  }).join();
+  ASSERT_TRUE(opener.start());
+  ASSERT_EQ(::kill(opener.pid(), SIGKILL), 0);
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(opener.pid()), &ended, WEXITED | WNOWAIT), 0);
+  const Place place;
+  std::ofstream(place / "file") << "content";
+  std::thread([&] {
+    ASSERT_TRUE(opener.open({Named::at, AT_FDCWD, place / "file"}));
+    EXPECT_GT(opener.pid(), 0) << "it has been begun anew";
+    EXPECT_FALSE(forks(opener));
+  }).join();
+  ASSERT_TRUE(opener.start());
+  EXPECT_TRUE(forks(opener)) << "of the first thread again";
+  opener.end();
 }
 
 }  // namespace
