@@ -101,8 +101,11 @@ class InflatedSections::Growing {
 
  private:
   // Of its content: what zlib inflates, in pieces, and what libdeflate takes no longer for as a whole.
-  static constexpr std::size_t piece = 32U << 10, part_by_zlib = 4;
+  static constexpr std::size_t part_by_zlib = 4;
   static constexpr std::size_t fewest = 1U << 20;
+  /// No part of a page.
+  static inline const std::size_t piece =
+      std::max<std::size_t>(32U << 10, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
 
   static std::vector<Growing*>& all() {
     static auto* const instance = new std::vector<Growing*>;  // the handler may outlive all else
@@ -215,10 +218,10 @@ void InflatedSections::Growing::grow(std::size_t end, Reach reach) {
     is_broken_ = !inflate_to(wanted);
   } else {
     const Decompressor decompressor(libdeflate_alloc_decompressor());
+    if (decompressor == nullptr) ::_exit(sandbox::out_of_memory);
     const bool may_end = reach == Reach::until && ready_ <= by_zlib && wanted < content_.size();
-    const bool is_enough =
-        may_end && decompressor != nullptr && inflate_again_to(decompressor.get(), wanted);
-    is_broken_ = !is_enough && (decompressor == nullptr || !make_ready(content_.size()) ||
+    const bool is_enough = may_end && inflate_again_to(decompressor.get(), wanted);
+    is_broken_ = !is_enough && (!make_ready(content_.size()) ||
                                 !inflate_all(decompressor.get(), stream_, content_));
   }
   // It must be readable, whatever is there; where memory runs out, it cannot be.
