@@ -66,11 +66,10 @@ constexpr std::size_t bytes_of_waiting = 2048;
 /// stack. Where the kernel unwinds, that is a quarter as long: most have no copy, the thread that takes them out begins
 /// when a quarter of the buffer is full, and the kernel clears all of it at the start. How often threads leave
 /// their CPUs is not known.
-std::size_t usual_buffer(const ProfilingOptions& options) {
+std::size_t usual_buffer(const ProfilingOptions& options, bool all_are_copied) {
   constexpr std::size_t least = 2U << 20;
   if (options.off_cpu) return usual_buffer_bytes;
   const std::size_t cpus = std::max(1U, std::thread::hardware_concurrency());
-  const bool all_are_copied = options.unwind == Unwind::copy || options.verify_unwind;
   const std::size_t bytes =
       cpus * options.frequency * options.stack_bytes / (all_are_copied ? 1 : 4);
   return std::bit_ceil(std::clamp(bytes, least, usual_buffer_bytes));
@@ -283,8 +282,9 @@ Result<void> LiveProfiling::open_profiler() {
     options.processes = static_cast<std::uint32_t>(options_.pids.size());
   options.kernel_stacks = options_.kernel_frames;
   options.stack_bytes = options_.stack_bytes;
-  buffer_bytes_ =
-      std::min(options_.buffer_bytes.value_or(usual_buffer(options_)), max_buffer_bytes);
+  const bool all_are_copied = options_.unwind == Unwind::copy || options_.verify_unwind;
+  buffer_bytes_ = std::min(options_.buffer_bytes.value_or(usual_buffer(options_, all_are_copied)),
+                           max_buffer_bytes);
   options.taken_bytes = options_.buffer_bytes ? buffer_bytes_ : usual_buffer_bytes;
   options.pending_bytes = 2 * options.taken_bytes;
   options.pending_threads = static_cast<std::uint32_t>(
@@ -304,6 +304,7 @@ Result<void> LiveProfiling::open_profiler() {
       !options_.verify_unwind) {
     note("stacks are copied, not unwound in the kernel: " + opened.error().message);
     options.unwinds = VITRINE_UNWINDS_NOT;
+    if (!options_.buffer_bytes) options.ring_bytes = buffer_bytes_ = usual_buffer(options_, true);
     opened = bpf::Profiler::open(options);
   }
   profiler_ = TRY(std::move(opened));
