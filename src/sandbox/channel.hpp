@@ -19,7 +19,7 @@ enum class MessageKind : std::uint32_t {
   response,     ///< from it
   open,         ///< from it: number of a root (4 bytes), and a path
   opened,       ///< to it: with a descriptor, or with none
-  fork,         ///< to the file opener: what a child of this process runs, with its socket
+  fork,         ///< to the file opener: the settings of a worker, with its socket
 };
 
 struct Message {

@@ -10,9 +10,9 @@
 //
 // It keeps no capabilities but those by which files of processes are opened.
 //
-// It also forks workers, where it is started for that, and nothing else: a child shares the memory of the process that forks it until one
-// of both writes to it, and then each has a page of its own. The opener never has much, and hardly writes; a process
-// that has grown since makes each of its children as large as it was itself.
+// It also forks workers, where it is started for that, and nothing else: a child shares the memory of the process that
+// forks it until one of both writes to it, and then each has a page of its own. The opener never has much, and hardly
+// writes; a process that has grown since makes each of its children as large as it was itself.
 //
 // What is assumed: file systems on disks of this machine and in its memory respond; so does
 // overlayfs, whose layers are taken to be on those. Of a mount that is not in the list of vitrine's
