@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Profiles at intervals of libraries with deep DWARF, in a control group with as much memory as the
-systemd unit has; and with little more than it takes when it has begun, so that the kernel kills workers: the
+systemd unit has; and with half of the memory by which it grew then, so that the kernel kills workers: the
 command goes on. (With less memory than its BPF programs need it does not start.)
 
   memory_group.py VITRINE PROGRAMS
@@ -18,7 +18,6 @@ from target import Target
 INTERVALS = 8  # of 2 s
 SKIPPED = 77
 UNIT_LIMIT = 512 << 20  # bytes
-LITTLE = 12 << 20  # with a worker the command grows by 16 MiB
 
 
 class NoGroup(Exception):
@@ -103,8 +102,9 @@ class Group:
         raise SystemExit(f"FAILED {self.path} cannot be removed")
 
 
-def profile(vitrine, programs, is_tight, failures):
-    """Within the unit's limit; or, from when it has begun, with little more than it takes then."""
+def profile(vitrine, programs, more, failures):
+    """Within the unit's limit, or, from when it has begun, with `more` bytes than it takes then. Returns by how much it
+    grew."""
     group = Group(UNIT_LIMIT)
     try:
         with tempfile.TemporaryDirectory(prefix="hostile-") as place:
@@ -116,7 +116,8 @@ def profile(vitrine, programs, is_tight, failures):
                      f"{2 * INTERVALS}s", "-o", f"{place}/%t.folded"], preexec_fn=group.enter,
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                 begun = run.stderr.readline()
-                limit = group.used() + LITTLE if is_tight else UNIT_LIMIT
+                used = group.used()
+                limit = used + more if more else UNIT_LIMIT
                 group.tighten(limit)
                 _, errors = run.communicate(timeout=250)
             finally:
@@ -128,10 +129,11 @@ def profile(vitrine, programs, is_tight, failures):
         print(begun + errors)
         if run.returncode != 0 or len(written) < INTERVALS // 2:
             failures.append(what)
-        if not is_tight and group.kills():
+        if not more and group.kills():
             failures.append(f"workers do not stay within the limit: {what}")
-        if is_tight and not group.kills():
+        if more and not group.kills():
             failures.append(f"the kernel killed nothing: {what}")
+        return group.largest() - used
     finally:
         group.remove()
 
@@ -140,8 +142,8 @@ def main():
     vitrine, programs = sys.argv[1:]
     failures = []
     try:
-        for is_tight in (False, True):
-            profile(vitrine, programs, is_tight, failures)
+        growth = profile(vitrine, programs, None, failures)
+        profile(vitrine, programs, growth // 2, failures)
     except NoGroup as why:
         print(f"skipped: {why}")
         return SKIPPED
