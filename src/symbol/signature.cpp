@@ -453,10 +453,6 @@ std::optional<Dwarf_Addr> entry_of(Dwarf_Die& function) {
   return std::nullopt;
 }
 
-}  // namespace
-
-namespace {
-
 /// As describe_function(), from what may turn out to be damaged.
 void take_description(DwarfInfo& dwarf, Machine machine, FoundFunction& into) {
   auto function = dwarf.function_around(into.address);
