@@ -63,7 +63,7 @@ struct ProfilerCounters {
   std::uint64_t waiting_full = 0;  ///< off-CPU: how often the buffer of waiting threads was full
   std::uint64_t unwanted = 0;      ///< of the samples: refused
   std::uint64_t no_waker = 0;      ///< waits that ended, and what woke the thread had no room
-  std::uint64_t known_kernel = 0;  ///< off-CPU: stacks of the kernel that were not unwound anew
+  std::uint64_t known_kernel = 0;  ///< stacks of the kernel that were not unwound anew
   std::uint64_t wrong_kernel = 0;  ///< of those, with VITRINE_UNWINDS_AND_COPIES: they were others
   std::uint64_t like_before = 0;   ///< off-CPU: waits that were not sampled anew
   std::uint64_t not_like = 0;      ///< of those, with VITRINE_UNWINDS_AND_COPIES: they were others

@@ -98,6 +98,27 @@ TEST(KernelStacks, OfAnInterpreterAgree) {
                             "while True: f(500)"}));
 }
 
+#if defined(__x86_64__)
+TEST(KernelStacks, OfInterruptedSystemCallsAreTheOnesBefore) {
+  const test::Child program = started({"python3", "-c",
+                                       "import os\n"
+                                       "print('ready', flush=True)\n"
+                                       "while True:\n"
+                                       "  os.stat('/etc/passwd')\n"
+                                       "  open('/proc/self/status').read()\n"});
+  observe::ProfilingOptions options;
+  options.pids = {program.pid()};
+  options.frequency = 4999;
+  options.unwind = Unwind::kernel;
+  options.verify_unwind = true;
+  const Profiled what = test::profile_while(options, [] { std::this_thread::sleep_for(2s); });
+  for (const std::string& note : what.notes) fmt::print("{}\n", note);
+  EXPECT_EQ(what.profile.losses.events, 0U);
+  EXPECT_GT(what.unwinding.kernel_known, 10U);
+  EXPECT_EQ(what.unwinding.kernel_wrong, 0U);
+}
+#endif
+
 TEST(KernelStacks, AreOfTheProgramThatIsExecuted) {
   expect_agreement(started({"sh", "-c", "echo ready; exec " FRAMES " alloca"}));
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// The kernel's stack of a thread that leaves its CPU. To unwind it takes longer than all else at a switch, and
-// threads wait at the same places again and again. Included by take_sample.bpf.h where a program unwinds.
+// The kernel's stack of a thread that leaves its CPU, or is interrupted in the kernel. To unwind it takes longer than all
+// else of a sample, and threads wait, or are interrupted, at the same places again and again. Included by take_sample.bpf.h
+// where a program unwinds.
 //
-// A stack that was unwound is kept with the places (slots) of its return addresses. It is the stack of another wait if
-// each of them is at its place again: from the innermost frame on, which is at a fixed distance from the program's
-// context, the address that a frame returns to determines how large the caller's frame is, and so where the next one
-// is. The exception is the function that was called by the code at the kernel's entry, as the kernel moves all below
+// A stack that was unwound is kept with the places (slots) of its return addresses. It is the stack of another sample if
+// each of them is at its place again: from the innermost frame on, the address that a frame returns to determines how
+// large the caller's frame is, and so where the next one is. Of a thread that leaves its CPU that frame is at a fixed
+// distance from the program's context. Of one that was interrupted it begins at the stack pointer, and the address in it
+// is in the program's context: it has to be the same, and is slot 0. The exception is the function that was called by the code at the kernel's entry, as the kernel moves all below
 // its frame by a random offset (CONFIG_RANDOMIZE_KSTACK_OFFSET). The return address into that code is below the
-// registers of user code; the other slots are counted from the context.
+// registers of user code; the other slots are counted from the context, or from the stack pointer.
 //
 // A slot is only known where its address is at one place alone of the stack below that offset, and was there when the
 // stack was unwound once more: what calls before have left moves with the offset. A stack of which one is not, or that
@@ -23,6 +25,8 @@
 
 #ifdef KNOWS_KERNEL_STACKS
 
+#define KERNEL_STACK_SIZE 32768 /* at most: an interrupt of another one is on another stack */
+
 #define MIN_MISSES 4
 #define MAX_MISSES 4096
 
@@ -30,15 +34,22 @@ static __always_inline struct known_kernel_stack* known_at_place(struct scratch*
   return &s->kernel.known[bounded(s->kernel.place, KNOWN_KERNEL_STACKS)];
 }
 
+static long compare_slot(__u32 index, void* context) {
+  struct kernel_stack_state* kernel = &(*(struct scratch**)context)->kernel;
+  const struct known_kernel_stack* known =
+      &kernel->known[bounded(kernel->place, KNOWN_KERNEL_STACKS)];
+  const __u64 slot = known->slot[bounded(index, KNOWN_KERNEL_FRAMES)];
+  kernel->differs = kernel->words[bounded(slot, KERNEL_STACK_WORDS)] ^
+                    known->frame[bounded(index, KNOWN_KERNEL_FRAMES)];
+  return kernel->differs != 0;
+}
+
 /// Whether the return addresses of that stack are where they were.
-static __always_inline int has_slots(const struct kernel_stack_state* kernel,
-                                     const struct known_kernel_stack* known) {
+static __always_inline int has_slots(struct scratch* s, const struct known_kernel_stack* known) {
   const __u32 last = known->frames - 1;
-  for (__u32 i = 0; i < KNOWN_KERNEL_FRAMES; ++i) {
-    if (i == last) return known->frame[i] == kernel->entry[0];
-    if (kernel->words[bounded(known->slot[i], KERNEL_STACK_WORDS)] != known->frame[i]) return 0;
-  }
-  return 0;
+  s->kernel.differs = known->frame[bounded(last, KNOWN_KERNEL_FRAMES)] ^ s->kernel.entry[0];
+  if (!s->kernel.differs) bpf_loop(last, compare_slot, &s, 0);
+  return !s->kernel.differs;
 }
 
 /// What is at the kernel's entry of the stack that s->kernel is of, and where such a stack is kept.
@@ -49,7 +60,7 @@ static __always_inline int read_entry(struct scratch* s) {
   // Of a library's system call the place in its page, which it has in every process; of an interrupt none.
   const __u64 call = kernel->entry[ENTRY_SYSTEM_CALL];
   const __u64 pc = call >> 63 ? 0 : kernel->entry[ENTRY_PC] & 4095;
-  const __u64 key = (call << 14 | pc << 2 | kernel->is_kept_off << 1) + 1;
+  const __u64 key = (call << 14 | pc << 2 | kernel->is_kept_off << 1) + 1 + kernel->words[0];
   kernel->key = key;
   kernel->place = key * 0x9e3779b97f4a7c15ULL >> (64 - KNOWN_KERNEL_STACK_BITS);
   return 1;
@@ -59,10 +70,11 @@ static __always_inline int read_entry(struct scratch* s) {
 static __always_inline int is_known_stack(struct scratch* s) {
   struct kernel_stack_state* kernel = &s->kernel;
   const struct known_kernel_stack* known = known_at_place(s);
-  const __u64 bytes = bounded((__u64)known->words * 8, KERNEL_STACK_WORDS * 8);
-  return known->key == kernel->key && known->is_sure && kernel->to - kernel->from > bytes &&
-         !bpf_probe_read_kernel(kernel->words, bytes, (const void*)kernel->from) &&
-         has_slots(kernel, known);
+  const __u64 bytes = bounded((__u64)known->words * 8 - 8, KERNEL_STACK_WORDS * 8);
+  const __u64 room = kernel->to - kernel->from;
+  return known->key == kernel->key && known->is_sure && room > bytes && room < KERNEL_STACK_SIZE &&
+         !bpf_probe_read_kernel(kernel->words + 1, bytes, (const void*)kernel->from) &&
+         has_slots(s, known);
 }
 
 /// The stack into the sample at s->kernel.at, if it is known. Returns its bytes; 0: it is not.
@@ -131,12 +143,13 @@ VERIFIED_ALONE int learn_kernel_stack(struct scratch* s) {
   known->max_misses = misses > MAX_MISSES ? MAX_MISSES : misses;
   // Its last slot is below what is looked at, as the registers are: it would be found twice.
   const __u64 bytes = kernel->to - 8 - kernel->from;
-  if (kernel->frames < 2 || kernel->frames > KNOWN_KERNEL_FRAMES || bytes >= KERNEL_STACK_WORDS * 8)
+  if (kernel->frames < 2 || kernel->frames > KNOWN_KERNEL_FRAMES ||
+      bytes >= (KERNEL_STACK_WORDS - 1) * 8)
     return 0;
-  if (bpf_probe_read_kernel(kernel->words, bounded(bytes, KERNEL_STACK_WORDS * 8),
+  if (bpf_probe_read_kernel(kernel->words + 1, bounded(bytes, KERNEL_STACK_WORDS * 8),
                             (const void*)kernel->from))
     return 0;
-  kernel->words_read = bytes / 8;
+  kernel->words_read = bytes / 8 + 1;
   learnt->frames = learnt->words = learnt->shape = 0;
   // Above the last of these slots is what the random offset has left: words of calls before.
   const __u64* last = sample_at(&s->room.out, kernel->at + (kernel->frames - 2) * 8);
@@ -166,22 +179,28 @@ static long compare_frame(__u32 index, void* context) {
   return 0;
 }
 
-/// `at`: in the sample.
+/// `at`: in the sample. `is_on_cpu`: the thread was interrupted: the program's context is its registers.
 static __always_inline void place_kernel_stack(struct scratch* s, const struct taking* taking,
-                                               __u64 at) {
-  s->kernel.from = (__u64)taking->ctx;
+                                               __u64 at, int is_on_cpu) {
+  if (is_on_cpu) {
+    s->kernel.from = taking->ctx[STACK_POINTER];
+    s->kernel.words[0] = taking->ctx[INSTRUCTION_POINTER];
+  } else {
+    s->kernel.from = (__u64)taking->ctx;
+    s->kernel.words[0] = 0;
+  }
   s->kernel.to = (__u64)bpf_task_pt_regs(taking->task);
   s->kernel.at = at;
   s->kernel.is_kept_off = taking->flags & VITRINE_SAMPLE_PREEMPTED ? 1 : 0;
 }
 
 static __always_inline long kernel_stack_of(struct scratch* s, void* into, __u64 at,
-                                            const struct taking* taking) {
+                                            const struct taking* taking, int is_on_cpu) {
   struct kernel_stack_state* kernel = &s->kernel;
   kernel->number = 0;
-  if (taking->kind != VITRINE_SAMPLE_OFF_CPU || is_of_the_kernel(taking->task->flags))
+  if (taking->kind == VITRINE_SAMPLE_WAKER || is_of_the_kernel(taking->task->flags))
     return KERNEL_STACK(taking, into, KERNEL_STACK_BYTES);
-  place_kernel_stack(s, taking, at);
+  place_kernel_stack(s, taking, at, is_on_cpu);
   const __u32 known = find_known_stack(s);
   tally(VITRINE_PROFILE_KNOWN_KERNEL, known != 0);
   if (known && profile_config.unwinds != VITRINE_UNWINDS_AND_COPIES) return known;
@@ -200,7 +219,7 @@ static __always_inline long kernel_stack_of(struct scratch* s, void* into, __u64
 #else
 
 static __always_inline long kernel_stack_of(struct scratch* s, void* into, __u64 at,
-                                            const struct taking* taking) {
+                                            const struct taking* taking, int is_on_cpu) {
   return KERNEL_STACK(taking, into, KERNEL_STACK_BYTES);
 }
 

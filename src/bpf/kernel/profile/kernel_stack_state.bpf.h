@@ -40,10 +40,11 @@ struct kernel_stack_state {
   __u64 is_kept_off; /* the thread could have run */
   __u32 words_read;  /* of `words` */
   __u64 address;     /* that is looked for in these */
+  __u64 differs;     /* the slot that was looked at last, from what is known */
   __u32 times;       /* that it is there */
   __u32 found;       /* where it was last */
   __u64 entry[ENTRY_WORDS];
-  __u64 words[KERNEL_STACK_WORDS];
+  __u64 words[KERNEL_STACK_WORDS + 1]; /* the address where the thread was interrupted, or 0; then the stack's */
   struct known_kernel_stack learnt;
   struct known_kernel_stack known[KNOWN_KERNEL_STACKS];
 };

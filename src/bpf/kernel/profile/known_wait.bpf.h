@@ -153,7 +153,7 @@ static __noinline int find_known_wait(struct scratch* s, __u32 tid, __u32 tgid, 
 static __always_inline int is_kept_again(struct scratch* s, const struct taking* taking, __u32 tid,
                                          __u64 now) {
   fill_facts(s, taking, (const __u64*)taking->task->comm);
-  place_kernel_stack(s, taking, 0);
+  place_kernel_stack(s, taking, 0, 0);
   return find_known_wait(s, tid, taking->process.tgid, now);
 }
 

@@ -10,7 +10,8 @@
 #include "bpf/kernel/profile/rows.bpf.h"
 #include "bpf/kernel/profile/unwind.bpf.h"
 #else
-#define kernel_stack_of(s, into, at, taking) KERNEL_STACK(taking, into, KERNEL_STACK_BYTES)
+#define kernel_stack_of(s, into, at, taking, is_on_cpu) \
+  KERNEL_STACK(taking, into, KERNEL_STACK_BYTES)
 #endif
 
 /// Whether user code is on the thread's stack: not in a thread of the kernel, nor once its last has
@@ -73,12 +74,12 @@ VERIFIED_ALONE int is_current_wanted(struct process* process, __u32 kind) {
 }
 
 static __always_inline __u64 append_kernel_stack(struct scratch* s, __u64 at,
-                                                 const struct taking* taking) {
+                                                 const struct taking* taking, int is_on_cpu) {
   void* into = sample_at(&s->room.out, at);
   // Of a waker it shows whether the thread has done it.
   const int is_wanted = profile_config.kernel_stacks || taking->kind == VITRINE_SAMPLE_WAKER;
   if (!into || !taking->in_kernel || !is_wanted) return 0;
-  const long got = kernel_stack_of(s, into, at, taking);
+  const long got = kernel_stack_of(s, into, at, taking, is_on_cpu);
   return got > 0 ? got & ~7ULL : 0;
 }
 
@@ -301,7 +302,7 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   if (is_known) tally(VITRINE_PROFILE_KNOWN_LABELS, 1);
 #endif
   __u64 at = room->out.used;
-  head->kernel_bytes = append_kernel_stack(s, at, taking);
+  head->kernel_bytes = append_kernel_stack(s, at, taking, is_on_cpu);
   at += head->kernel_bytes;
   __u64 registers_at = at;
   head->register_bytes = append_registers(&room->out, at, taking, is_on_cpu);
