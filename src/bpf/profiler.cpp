@@ -89,9 +89,9 @@ class LoadedProfiler final : public Profiler {
     program_->bss->profile_state.selection = options_.selects ? 1 : 0;
     targets_ = {fd(program_->maps.targets), fd(program_->maps.assumed)};
     if (options_.unwinds != VITRINE_UNWINDS_NOT)
-      unwind_tables_ =
-          TRY(UnwindTables::open(fd(program_->maps.unwind_tables), fd(program_->maps.unwind_pages),
-                                 fd(program_->maps.unwind_spaces)));
+      unwind_tables_ = TRY(UnwindTables::open(
+          fd(program_->maps.unwind_tables), fd(program_->maps.unwind_pages),
+          fd(program_->maps.unwind_spaces), program_->bss->profile_state.spaces));
     if (rows() != 0)
       rows_ = TRY(MappedRows::open(fd(program_->maps.rows), std::size_t{2} * rows()));
     if (options_.off_cpu) {
@@ -150,9 +150,14 @@ class LoadedProfiler final : public Profiler {
   }
 
   Result<void> want(pid_t kernel_tgid, const vitrine_target& target) override {
-    return targets_.want(kernel_tgid, target);
+    TRY(targets_.want(kernel_tgid, target));
+    place_given(kernel_tgid);
+    return {};
   }
-  void forget(pid_t kernel_tgid) override { targets_.forget(kernel_tgid); }
+  void forget(pid_t kernel_tgid) override {
+    targets_.forget(kernel_tgid);
+    place_given(kernel_tgid);
+  }
   [[nodiscard]] UnwindTables* unwind_tables() override { return unwind_tables_.get(); }
   void assume(const vitrine_executable& file, const vitrine_target& target) override {
     targets_.assume(file, target);
@@ -241,6 +246,8 @@ class LoadedProfiler final : public Profiler {
         counter(VITRINE_PROFILE_KNOWN_KERNEL), counter(VITRINE_PROFILE_WRONG_KERNEL),
         counter(VITRINE_PROFILE_LIKE_BEFORE),  counter(VITRINE_PROFILE_NOT_LIKE),
         counter(VITRINE_PROFILE_KNOWN_LABELS), counter(VITRINE_PROFILE_OTHER_LABELS)};
+    for (const auto& of_cpus : program_->bss->fired)
+      out.samples += __atomic_load_n(&of_cpus.samples, __ATOMIC_RELAXED);
     out.samples += unfinished_.samples;
     out.lost += unfinished_.lost + ring_->dropped();
     out.short_blocks += unfinished_.short_blocks;
@@ -369,6 +376,25 @@ class LoadedProfiler final : public Profiler {
     // A thread that is off a CPU from here on is pending, or has been off since before.
     let_programs_end();
     return waiting_->sample(program_->bss->config, program_->bss->profile_state, began_ns);
+  }
+
+  /// What programs find of it without a look into the table. Word by word: they notice what does not fit.
+  void place_given(pid_t kernel_tgid) {
+    vitrine_target target{};
+    vitrine_given_process given{};
+    const auto number = static_cast<__u32>(kernel_tgid);
+    vitrine_given_process& place = program_->bss->profile_state.given[number % VITRINE_PLACES];
+    if (bpf_map_lookup_elem(fd(program_->maps.targets), &kernel_tgid, &target) == 0) {
+      given = {0, target.given_ns, target.image, number, target.is_bystander};
+      given.check = vitrine_check_of_given(&given);
+    } else if (place.tgid != number) {
+      return;
+    }
+    __atomic_store_n(&place.check, given.check, __ATOMIC_RELAXED);
+    __atomic_store_n(&place.given_ns, given.given_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&place.image, given.image, __ATOMIC_RELAXED);
+    __atomic_store_n(&place.tgid, given.tgid, __ATOMIC_RELAXED);
+    __atomic_store_n(&place.is_bystander, given.is_bystander, __ATOMIC_RELAXED);
   }
 
   void detach() {

@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <unordered_map>
@@ -26,8 +27,8 @@ constexpr std::uint64_t page_id(std::uint32_t file, std::uint32_t page) {
 
 class MappedTables final : public UnwindTables {
  public:
-  MappedTables(vitrine_unwind_tables* mapped, int pages, int spaces)
-      : mapped_(mapped), log_(*mapped), pages_(pages), spaces_(spaces) {}
+  MappedTables(vitrine_unwind_tables* mapped, int pages, int spaces, Places& places)
+      : mapped_(mapped), log_(*mapped), pages_(pages), spaces_(spaces), places_(places) {}
   ~MappedTables() override { ::munmap(mapped_, mapped_bytes); }
   MappedTables(const MappedTables&) = delete;
   MappedTables& operator=(const MappedTables&) = delete;
@@ -45,16 +46,26 @@ class MappedTables final : public UnwindTables {
     if (known != known_spaces_.end()) log_.confirm_space(known->second, known_ns);
   }
   void forget(pid_t kernel_tgid) override {
-    if (known_spaces_.erase(kernel_tgid) != 0) bpf_map_delete_elem(spaces_, &kernel_tgid);
+    if (known_spaces_.erase(kernel_tgid) == 0) return;
+    if (place_of(kernel_tgid) >> 32 == static_cast<__u32>(kernel_tgid)) place(kernel_tgid, 0);
+    bpf_map_delete_elem(spaces_, &kernel_tgid);
   }
   [[nodiscard]] std::uint32_t epoch() const override { return epoch_; }
 
  private:
   void begin_anew();
 
+  __u64& place_of(pid_t kernel_tgid) {
+    return places_[static_cast<__u32>(kernel_tgid) % VITRINE_PLACES];
+  }
+  void place(pid_t kernel_tgid, __u64 word) {
+    std::atomic_ref(place_of(kernel_tgid)).store(word, std::memory_order_release);
+  }
+
   vitrine_unwind_tables* mapped_;
   UnwindLog log_;
   int pages_, spaces_;
+  Places& places_;  ///< in one word each: programs read them
   std::uint32_t epoch_ = 0;
   std::unordered_set<std::uint64_t> known_pages_;
   std::unordered_map<pid_t, std::uint32_t> known_spaces_;  // their ids
@@ -86,6 +97,7 @@ std::uint32_t MappedTables::set_space(pid_t kernel_tgid, std::uint64_t execution
   }
   if (bpf_map_update_elem(spaces_, &kernel_tgid, &*id, BPF_ANY) != 0) return 0;
   known_spaces_[kernel_tgid] = *id;
+  place(kernel_tgid, static_cast<__u64>(kernel_tgid) << 32 | *id);
   return *id;
 }
 
@@ -94,7 +106,10 @@ void MappedTables::begin_anew() {
     const vitrine_unwind_page_key key{static_cast<__u32>(id >> 32), static_cast<__u32>(id)};
     bpf_map_delete_elem(pages_, &key);
   }
-  for (const auto& [tgid, id] : known_spaces_) bpf_map_delete_elem(spaces_, &tgid);
+  for (const auto& [tgid, id] : known_spaces_) {
+    place(tgid, 0);
+    bpf_map_delete_elem(spaces_, &tgid);
+  }
   known_pages_.clear();
   known_spaces_.clear();
   let_programs_end();
@@ -104,12 +119,14 @@ void MappedTables::begin_anew() {
 
 }  // namespace
 
-Result<std::unique_ptr<UnwindTables>> UnwindTables::open(int tables, int pages, int spaces) {
+Result<std::unique_ptr<UnwindTables>> UnwindTables::open(int tables, int pages, int spaces,
+                                                         Places& places) {
   void* mapped = ::mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, tables, 0);
   if (mapped == MAP_FAILED)
     return fail(ErrorCode::failed,
                 std::string("cannot map the tables of unwinding: ") + std::strerror(errno));
-  return std::make_unique<MappedTables>(static_cast<vitrine_unwind_tables*>(mapped), pages, spaces);
+  return std::make_unique<MappedTables>(static_cast<vitrine_unwind_tables*>(mapped), pages, spaces,
+                                        places);
 }
 
 }  // namespace vitrine::bpf

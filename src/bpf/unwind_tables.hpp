@@ -17,16 +17,19 @@
 #include <span>
 
 #include "base/result.hpp"
-#include "bpf/wire/unwind.h"
+#include "bpf/wire/profile.h"
 #include "unwind/rule_page.hpp"
 
 namespace vitrine::bpf {
 
 class UnwindTables {
  public:
-  /// Of maps of these descriptors: unwind_tables, unwind_pages, unwind_spaces. Errors: failed (they
-  /// cannot be mapped).
-  static Result<std::unique_ptr<UnwindTables>> open(int tables, int pages, int spaces);
+  using Places = __u64[VITRINE_PLACES];
+
+  /// Of maps of these descriptors: unwind_tables, unwind_pages, unwind_spaces; and of what programs look at before the
+  /// last (vitrine_profile_state.spaces). Errors: failed (they cannot be mapped).
+  static Result<std::unique_ptr<UnwindTables>> open(int tables, int pages, int spaces,
+                                                    Places& places);
 
   virtual ~UnwindTables() = default;
 

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 
 #include "bpf/event.hpp"
+#include "bpf/wire/profile.h"
 
 namespace vitrine::bpf {
 namespace {
@@ -132,6 +134,30 @@ TEST(ParseStackSample, SurvivesAnyBytes) {
     EXPECT_LE(sample.stack.size() + sample.left_stack.size() + 8 * sample.registers.size() +
                   8 * sample.kernel_stack.size(),
               bytes.size());
+  }
+}
+
+TEST(GivenProcess, DoesNotFitWhileItIsWritten) {
+  vitrine_given_process none{};
+  EXPECT_NE(none.check, vitrine_check_of_given(&none));
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 1000; ++round) {
+    vitrine_given_process two[2]{};
+    for (vitrine_given_process& one : two) {
+      one = {0, random(), random(), static_cast<__u32>(random() % 4),
+             static_cast<__u32>(random() % 2)};
+      one.check = vitrine_check_of_given(&one);
+    }
+    for (unsigned mixed = 1; mixed < 31; ++mixed) {
+      const auto from = [&](unsigned field) -> const vitrine_given_process& {
+        return two[mixed >> field & 1];
+      };
+      const vitrine_given_process read{from(0).check, from(1).given_ns, from(2).image, from(3).tgid,
+                                       from(4).is_bystander};
+      const bool is_one = std::memcmp(&read, &two[0], sizeof read) == 0 ||
+                          std::memcmp(&read, &two[1], sizeof read) == 0;
+      EXPECT_EQ(read.check == vitrine_check_of_given(&read), is_one);
+    }
   }
 }
 

@@ -48,12 +48,34 @@ struct vitrine_profile_config {
   __u32 spans;     /* samples that have a model are sent as vitrine_span_sample */
 };
 
+/* Of a process that was given: what each sample of it needs of its vitrine_target. */
+struct vitrine_given_process {
+  __u64 check; /* vitrine_check_of_given */
+  __u64 given_ns;
+  __u64 image;
+  __u32 tgid;
+  __u32 is_bystander;
+};
+
+/* It may be read while it is written: then it does not fit. What is all zero does not, either. */
+static inline __attribute__((always_inline)) __u64 vitrine_check_of_given(
+    const struct vitrine_given_process* given) {
+  const __u64 process = (__u64)given->tgid << 32 | given->is_bystander;
+  return ~(given->given_ns ^ (given->image << 1 | given->image >> 63) ^ process);
+}
+
+#define VITRINE_PLACES 8 /* of processes, by number: a power of two */
+
 /* Changed while the programs run. */
 struct vitrine_profile_state {
   __u64 end_ns;     /* no time from then on is sampled (CLOCK_MONOTONIC); 0: there is no end */
   __u32 generation; /* of rows: those of one are the first half, those of the next the second */
   __u32 selection;  /* raised to ask for the samples of every process again; 0: none is refused */
   __u32 go_files;   /* something is known of Go programs: struct vitrine_go_file */
+  /* Of the process that was given last of those with this place, without a look into a table: itself, and in one word
+   * its tgid << 32 | the id of its space. */
+  struct vitrine_given_process given[VITRINE_PLACES];
+  __u64 spaces[VITRINE_PLACES];
 };
 
 /* A process that the reader has refused, while it executes what it executed then: by its number. Its samples

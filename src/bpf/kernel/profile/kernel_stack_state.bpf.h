@@ -44,7 +44,8 @@ struct kernel_stack_state {
   __u32 times;       /* that it is there */
   __u32 found;       /* where it was last */
   __u64 entry[ENTRY_WORDS];
-  __u64 words[KERNEL_STACK_WORDS + 1]; /* the address where the thread was interrupted, or 0; then the stack's */
+  /* The address where the thread was interrupted, or 0; then those of the stack. */
+  __u64 words[KERNEL_STACK_WORDS + 1];
   struct known_kernel_stack learnt;
   struct known_kernel_stack known[KNOWN_KERNEL_STACKS];
 };

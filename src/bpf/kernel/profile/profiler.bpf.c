@@ -33,6 +33,19 @@ static __always_inline __u32 count_frames_of_tracing(struct scratch* s, const __
   return 0;
 }
 
+#define FIRED_PLACES 16 /* a power of two */
+
+/// Ticks that found a wanted thread, where programs have them at hand: of each CPU at one of these places, which CPUs
+/// beyond share.
+struct {
+  __u64 samples;
+  __u64 apart[7]; /* no other CPU writes to the same cache line */
+} fired[FIRED_PLACES];
+
+static __always_inline void count_fired(void) {
+  __sync_fetch_and_add(&fired[bounded(bpf_get_smp_processor_id(), FIRED_PLACES)].samples, 1);
+}
+
 SEC("perf_event")
 int tick(const __u64* ctx) {
   struct taking taking = {.ctx = ctx, .kind = VITRINE_SAMPLE_ON_CPU};
@@ -40,7 +53,7 @@ int tick(const __u64* ctx) {
   taking.task = bpf_get_current_task_btf();
   if (is_over(taking.now) || !is_current_wanted(&taking.process, taking.kind)) return 0;
   taking.in_kernel = is_user_mode(ctx) ^ 1;
-  tally(VITRINE_PROFILE_SAMPLES, 1);
+  count_fired();
   struct scratch* s = claim_scratch();
   const __u64 bytes = s ? take_sample(s, &taking, 1) : 0;
   if (!bytes)

@@ -41,27 +41,45 @@ static __always_inline int is_refused(const struct process* process) {
   return refused && vitrine_is_refused(refused, &now);
 }
 
+/// What was given of a process that is identified. Returns whether there is something.
+static __always_inline int find_given(struct vitrine_given_process* given,
+                                      const struct process* process) {
+  const __u32 tgid = process->tgid;
+  const volatile struct vitrine_given_process* place =
+      &profile_state.given[bounded(tgid, VITRINE_PLACES)];
+  given->given_ns = place->given_ns;
+  given->image = place->image;
+  given->tgid = place->tgid;
+  given->is_bystander = place->is_bystander;
+  if (given->tgid == tgid && place->check == vitrine_check_of_given(given))
+    return process->born <= given->given_ns;
+  const struct vitrine_target* target = given_target(tgid, process->born);
+  if (!target) return 0;
+  given->given_ns = target->given_ns;
+  given->image = target->image;
+  given->is_bystander = target->is_bystander;
+  return 1;
+}
+
 /// Whether samples of this thread are asked for; fills in its process. Those of a process that is refused are
 /// counted.
 static __always_inline int is_wanted(struct process* process, const struct task_struct* task,
                                      __u32 kind) {
-  const __u32 tgid = task->tgid;
   if (task->pid == 0) return 0;
   identify(process, task);
   const int only_given = !profile_config.every_process && !profile_config.follow;
-  const struct vitrine_target* given = 0;
-  if (only_given) {
-    given = given_target(tgid, process->born);
-    if (!given || given->is_bystander) return 0;
-  }
+  struct vitrine_given_process given;
+  if (only_given && (!find_given(&given, process) || given.is_bystander)) return 0;
   if (is_refused(process)) {
     const int is_sample = kind != VITRINE_SAMPLE_WAKER;
     tally(VITRINE_PROFILE_SAMPLES, is_sample);
     tally(VITRINE_PROFILE_UNWANTED, is_sample);
     return 0;
   }
-  if (given && is_of(given, process->image)) {
-    have_target(process, given);
+  if (only_given && (given.image == 0 || given.image == process->image)) {
+    process->selected = 1;
+    process->given_tgid = process->tgid;
+    process->given_ns = given.given_ns;
     return 1;
   }
   find_target(process, task);
@@ -299,7 +317,7 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
 #endif
   }
 #ifdef UNWINDS
-  if (is_known) tally(VITRINE_PROFILE_KNOWN_LABELS, 1);
+  if (is_known && is_compared) tally(VITRINE_PROFILE_KNOWN_LABELS, 1);
 #endif
   __u64 at = room->out.used;
   head->kernel_bytes = append_kernel_stack(s, at, taking, is_on_cpu);

@@ -414,14 +414,23 @@ static __always_inline __u64 last_reuse(void) {
   return *(volatile __u64*)&last_reused_at;
 }
 
+/// Returns whether a process has a space.
+static __always_inline int find_space_id(__u32 tgid, __u32* id) {
+  const __u64 place = *(volatile __u64*)&profile_state.spaces[bounded(tgid, VITRINE_PLACES)];
+  *id = place;
+  if (place >> 32 == tgid) return 1;
+  const __u32* known = bpf_map_lookup_elem(&unwind_spaces, &tgid);
+  if (known) *id = *known;
+  return known != 0;
+}
+
 /// The regions of the process, if they are known, as of the program that it executes. Returns 0, or an
 /// enum vitrine_unwound. `reuse_ns`: no address was reused later.
 static __always_inline __u32 find_space(struct unwinding* u, __u32 tgid, __u64 execution,
                                         __u64 reuse_ns) {
   const struct vitrine_unwind_tables* tables = tables_of_rules();
-  const __u32* id = bpf_map_lookup_elem(&unwind_spaces, &tgid);
-  if (!tables || !id) return VITRINE_UNWOUND_NO_SPACE;
-  const __u32 wanted = *id;
+  __u32 wanted;
+  if (!tables || !find_space_id(tgid, &wanted)) return VITRINE_UNWOUND_NO_SPACE;
   const struct vitrine_unwind_space* space =
       &tables->spaces[bounded(wanted, VITRINE_UNWIND_SPACES)];
   if (space->id != wanted || space->tgid != tgid || space->execution != execution)
@@ -464,7 +473,7 @@ VERIFIED_ALONE __u32 unwind_user_stack(struct scratch* s, __u64 registers_at, __
   u->needs_more = 0;
   u->fp_at = FRAME_POINTER_REGISTER;
   if (!registers) return VITRINE_UNWOUND_NO_SPACE;
-  const __u32 unknown = find_space(u, process->tgid, process->execution, ~0ULL);
+  const __u32 unknown = find_space(u, process->tgid, process->execution, last_reuse());
   if (unknown) return unknown;
   u->pc = registers[INSTRUCTION_POINTER];
   u->sp = u->low = registers[STACK_POINTER];
