@@ -11,6 +11,9 @@
 #include <array>
 #include <cstring>
 #include <protozero/pbf_writer.hpp>
+#include <protozero/varint.hpp>
+#include <span>
+#include <string_view>
 #include <unordered_map>
 
 #include "base/gzip.hpp"
@@ -28,6 +31,34 @@ struct Symbolised {
   bool functions = false, files = false, lines = false, inlines = false;
 };
 
+/// A few fields of numbers, before they are where they belong: a message that is opened in the output is moved there when
+/// it is closed, as its length comes first.
+class FewFields {
+ public:
+  /// Begins a message of so many bytes.
+  void begin(Tag field, std::size_t size) {
+    put(field << 3 | static_cast<std::uint32_t>(protozero::pbf_wire_type::length_delimited));
+    put(size);
+  }
+  void put(std::uint64_t number) { at_ += protozero::write_varint(at_, number); }
+  void add_label(std::int64_t key, std::int64_t text) {
+    const auto name = static_cast<std::uint64_t>(key), value = static_cast<std::uint64_t>(text);
+    begin(pprof::sample::label, 2U + static_cast<std::size_t>(protozero::length_of_varint(name) +
+                                                              protozero::length_of_varint(value)));
+    put(pprof::label::key << 3);
+    put(name);
+    put(pprof::label::str << 3);
+    put(value);
+  }
+  [[nodiscard]] std::string_view bytes() const {
+    return {bytes_.data(), static_cast<std::size_t>(at_ - bytes_.data())};
+  }
+
+ private:
+  std::array<char, 128> bytes_;
+  char* at_ = bytes_.data();
+};
+
 /// The texts of a file, as it has them: each is written when it gets its number.
 class StringTable {
  public:
@@ -42,6 +73,19 @@ class StringTable {
   std::int64_t append(std::string_view text) {
     protozero::pbf_writer(bytes_).add_string(pprof::profile::string_table, text.data(),
                                              text.size());
+    return count_++;
+  }
+
+  /// The same of an ID in hex, digit by digit where it belongs: as many as there are samples.
+  std::int64_t append_hex(std::span<const std::uint8_t> id) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    FewFields field;
+    field.begin(pprof::profile::string_table, 2 * id.size());
+    for (const std::uint8_t byte : id) {
+      field.put(static_cast<unsigned char>(digits[byte >> 4]));
+      field.put(static_cast<unsigned char>(digits[byte & 15]));
+    }
+    bytes_ += field.bytes();
     return count_++;
   }
 
@@ -66,6 +110,7 @@ struct TraceHash {
 /// Samples that are the same, as one.
 struct SampleRow {
   const Sample* first = nullptr;
+  Index thread = 0;
   std::int64_t count = 0, on_cpu_ns = 0, off_cpu_ns = 0;
 };
 
@@ -263,35 +308,55 @@ class Pprof {
 
   std::vector<SampleRow> merged() {
     std::vector<SampleRow> rows;
-    Interner<std::array<std::uint32_t, 6>, IndicesHash> places;
+    rows.reserve(profile_.samples.size());
+    Interner<std::array<std::uint32_t, 4>, IndicesHash> places;
+    const std::string* last_name = nullptr;
+    std::uint32_t name = 0;
     for (const Sample& sample : profile_.samples) {
-      const auto name = static_cast<std::uint32_t>(thread_name(sample.thread_name));
-      const Index place = places.add(
-          std::array{sample.stack, sample.labels, sample.link, sample.process, sample.tid, name});
-      if (place == rows.size()) rows.push_back({.first = &sample});
+      if (last_name == nullptr || *last_name != sample.thread_name)
+        name = static_cast<std::uint32_t>(thread_name(sample.thread_name));
+      last_name = &sample.thread_name;
+      const Index thread = threads_.add(std::array{sample.process, sample.tid, name});
+      const Index place = places.add(std::array{sample.stack, sample.labels, sample.link, thread});
+      if (place == rows.size()) rows.push_back({.first = &sample, .thread = thread});
       SampleRow& row = rows[place];
       row.count = as_signed(static_cast<std::uint64_t>(row.count) + sample.count);
       std::int64_t& total = sample.measure == Measure::on_cpu ? row.on_cpu_ns : row.off_cpu_ns;
       total = as_signed(static_cast<std::uint64_t>(total) +
                         static_cast<std::uint64_t>(as_signed(sample.value_ns)));
     }
+    thread_fields_.resize(threads_.size());
     return rows;
   }
 
   void write_sample(const SampleRow& row) {
     const Sample& sample = *row.first;
-    message_.clear();
-    if (entry(profile_.stacks, sample.stack) != nullptr) message_ += stack_field(sample.stack);
-    std::array<std::int64_t, 3> values{row.count};
-    std::size_t count = 1;
-    if (measures_.on_cpu) values[count++] = row.on_cpu_ns;
-    if (measures_.off_cpu) values[count++] = row.off_cpu_ns;
-    Writer(message_).add_packed_int64(pprof::sample::value, values.begin(), values.begin() + count);
+    std::array<std::string_view, 5> parts;
+    if (entry(profile_.stacks, sample.stack) != nullptr) parts[0] = stack_field(sample.stack);
+    FewFields values, link, head;
+    add_values(row, values);
+    parts[1] = values.bytes();
     if (entry(profile_.label_sets, sample.labels) != nullptr)
-      message_ += label_fields(sample.labels);
-    if (entry(profile_.links, sample.link) != nullptr) add_link(sample.link);
-    message_ += thread_fields(sample);
-    Writer(out_).add_message(pprof::profile::sample, message_);
+      parts[2] = label_fields(sample.labels);
+    if (entry(profile_.links, sample.link) != nullptr) add_link(sample.link, link);
+    parts[3] = link.bytes();
+    parts[4] = thread_fields(row);
+    std::size_t size = 0;
+    for (const std::string_view part : parts) size += part.size();
+    head.begin(pprof::profile::sample, size);
+    out_ += head.bytes();
+    for (const std::string_view part : parts) out_ += part;
+  }
+
+  void add_values(const SampleRow& row, FewFields& into) const {
+    std::array<std::uint64_t, 3> values{static_cast<std::uint64_t>(row.count)};
+    std::size_t count = 1;
+    if (measures_.on_cpu) values[count++] = static_cast<std::uint64_t>(row.on_cpu_ns);
+    if (measures_.off_cpu) values[count++] = static_cast<std::uint64_t>(row.off_cpu_ns);
+    int size = 0;
+    for (std::size_t i = 0; i < count; ++i) size += protozero::length_of_varint(values[i]);
+    into.begin(pprof::sample::value, static_cast<std::size_t>(size));
+    for (std::size_t i = 0; i < count; ++i) into.put(values[i]);
   }
 
   // Fields of a sample that others have as well, each written once.
@@ -319,34 +384,32 @@ class Pprof {
     return fields;
   }
 
-  const std::string& thread_fields(const Sample& sample) {
-    const std::int64_t name = thread_name(sample.thread_name);
-    const Index at =
-        threads_.add(std::array{sample.process, sample.tid, static_cast<std::uint32_t>(name)});
-    if (at < thread_fields_.size()) return thread_fields_[at];
-    std::string& fields = thread_fields_.emplace_back();
+  const std::string& thread_fields(const SampleRow& row) {
+    std::string& fields = thread_fields_[row.thread];
+    if (!fields.empty()) return fields;
+    const Sample& sample = *row.first;
     if (const Process* process = entry(profile_.processes, sample.process)) {
       add_number(fields, pid_, process->pid);
       if (const std::int64_t command = string(process->command); command != 0)
         add_text(fields, process_, command);
     }
     add_number(fields, thread_id_, sample.tid);
-    if (!sample.thread_name.empty()) add_text(fields, thread_name_, name);
+    if (!sample.thread_name.empty())
+      add_text(fields, thread_name_, thread_name(sample.thread_name));
     return fields;
   }
 
   /// A trace has one text, and each of its spans.
-  void add_link(Index index) {
+  void add_link(Index index, FewFields& into) {
     LinkTexts& texts = link_texts_[index];
     if (texts.span == 0) {
       const Link& link = profile_.links[index];
       const Index trace = traces_.add(link.trace_id);
-      if (trace == trace_texts_.size())
-        trace_texts_.push_back(strings_.append(hex_text(link.trace_id)));
-      texts = {trace_texts_[trace], strings_.append(hex_text(link.span_id))};
+      if (trace == trace_texts_.size()) trace_texts_.push_back(strings_.append_hex(link.trace_id));
+      texts = {trace_texts_[trace], strings_.append_hex(link.span_id)};
     }
-    add_text(message_, trace_id_, texts.trace);
-    add_text(message_, span_id_, texts.span);
+    into.add_label(trace_id_, texts.trace);
+    into.add_label(span_id_, texts.span);
   }
 
   static void add_text(std::string& sample, std::int64_t key, std::int64_t value) {
@@ -401,7 +464,7 @@ class Pprof {
   std::vector<std::uint64_t> location_ids_, function_ids_, mapping_ids_;  ///< 0: not written
   std::unordered_map<std::string_view, std::uint64_t> mark_ids_;
   std::uint64_t mappings_ = 0, location_count_ = 0, function_count_ = 0;
-  std::string out_, locations_, functions_, message_;
+  std::string out_, locations_, functions_;
 };
 
 }  // namespace
