@@ -93,6 +93,7 @@ bool RecordQueue::wait(Clock::time_point end) {
   handed_.used = taken_ = 0;
   if (handed_.capacity != 0) spare_ = std::exchange(handed_, {});
   emptied_.notify_one();
+  if (queue_.empty() && end <= Clock::now()) return false;  // without a call of the kernel
   if (!filled_.wait_until(lock, end, [this] { return !queue_.empty(); })) return false;
   handed_ = std::move(queue_.front());
   queue_.pop_front();

@@ -22,8 +22,8 @@ namespace {
 using agent::Clock;
 using std::chrono::milliseconds;
 
-/// From one line of progress to the next. What ends the profile, ends a wait for them.
-constexpr milliseconds progress_time{500};
+/// From one line of progress to the next, on a terminal and elsewhere. What ends the profile, ends a wait for them.
+constexpr milliseconds progress_time{500}, unseen_progress_time{4000};
 /// Without --duration and --naming.
 constexpr milliseconds usual_naming{30'000};
 
@@ -52,7 +52,9 @@ Result<bool> sample(observe::Profiling& profiling, std::optional<Clock::time_poi
     each();
     return interrupted().load();
   };
-  return agent::sample_until(profiling, end, until, is_over, progress_time);
+  const bool is_seen = ::isatty(STDERR_FILENO) == 1;
+  return agent::sample_until(profiling, end, until, is_over,
+                             is_seen ? progress_time : unseen_progress_time);
 }
 
 /// Returns how many notes there were.

@@ -386,6 +386,7 @@ void ProfileNames::ask_ahead(const ProfileBuilder& builder) {
   const auto mappings = builder.mappings();
   if (places.size() < places_asked_ || mappings.size() < mappings_asked_)
     places_asked_ = mappings_asked_ = 0;  // it is of another profile
+  if (places.size() == places_asked_ && mappings.size() == mappings_asked_) return;
   AskedFiles files(builder.processes(), mappings);
   for (std::size_t at = places_asked_; at < places.size(); ++at) {
     if (!ask_kernel_ && places[at].kind == profile::FrameKind::kernel) begin_kernel();
@@ -398,6 +399,12 @@ void ProfileNames::ask_ahead(const ProfileBuilder& builder) {
 
 using profile::Index;
 using profile::none;
+
+namespace {
+
+constexpr std::size_t usual_samples = 64 * 1024;
+
+}  // namespace
 
 std::size_t ProfileBuilder::PlaceHash::operator()(const Place& place) const {
   return mix(mix(mix(place.mapping, place.process), place.address),
@@ -548,6 +555,8 @@ bool ProfileBuilder::add(profile::Sample sample) {
     losses_.events += sample.count;
     return false;
   }
+  // Pages that nothing is written to take no memory; to grow takes as many again.
+  if (samples_.capacity() == 0) samples_.reserve(usual_samples);
   samples_.push_back(std::move(sample));
   return true;
 }

@@ -409,6 +409,7 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
   const auto end = Clock::now() + timeout;
   watch_->collect_in_background();
   if (options_.always_on && options_.symbols) names_.begin();
+  bool has_looked = false;
   do {
     watch_->take_events();
     watch_->look_again();
@@ -417,7 +418,11 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
     // What happens to processes ends a wait, and is no reason to look.
     const auto now = Clock::now();
     const bool is_over = (options_.stop != nullptr && options_.stop->load()) || ended();
-    if (now >= next_look_ || now >= end || is_over) TRY(look_at_samples());
+    const bool is_last = is_over || (now >= end && !has_looked);
+    if (now >= next_look_ || is_last) {
+      TRY(look_at_samples());
+      has_looked = true;
+    }
     if (is_over) break;
   } while (Clock::now() < end);
   return {};
