@@ -3,10 +3,12 @@
 //   run COUNT       that many pieces of work, some 20 us each, ten calls deep, with labels in force
 //   deep COUNT      the same in stacks of 23 frames
 //   switch COUNT    a byte goes to another thread and back that often: two threads leave their CPU
+//   hop COUNT       the same with some work before each: on one CPU, 50,000 leave it in a second or more
 //
 // and it prints the nanoseconds that one took.
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -19,14 +21,21 @@ namespace {
 namespace labels = vitrine::labels;
 volatile std::uint64_t sink;
 
+/// Some 15 us.
+constexpr int steps_of_hop = 16'000;
+
+std::uint64_t compute(int steps) {
+  std::uint64_t hash = sink;
+  for (int i = 0; i < steps; ++i) hash = hash * 31 + 7;
+  return hash;
+}
+
 [[gnu::noinline]] std::uint64_t work(int depth) {
   if (depth > 0) {
     sink = work(depth - 1);  // the store keeps the call
     return sink * 3;
   }
-  std::uint64_t hash = sink;
-  for (int i = 0; i < 20'000; ++i) hash = hash * 31 + 7;
-  return hash;
+  return compute(20'000);
 }
 
 void run(long count, int depth) {
@@ -47,17 +56,22 @@ struct Pipe {
   }
 };
 
-void switch_to_and_fro(long count) {
+/// `steps`: how much each thread works for in between.
+void switch_to_and_fro(long count, int steps) {
   static Pipe there, back;
+  static std::atomic<int> others_steps;
+  others_steps = steps;
   static std::thread other([] {
     const labels::Scope scope(labels::Key("tenant"), "globex");
     for (;;) {
       there.get();
+      sink = compute(others_steps);
       back.put();
     }
   });
   for (long i = 0; i < count; ++i) {
     there.put();
+    sink = compute(steps);
     back.get();
   }
 }
@@ -73,7 +87,9 @@ int main() {
   while (std::scanf("%15s %ld", what, &count) == 2) {
     const auto begin = std::chrono::steady_clock::now();
     if (*what == 's')
-      switch_to_and_fro(count);
+      switch_to_and_fro(count, 0);
+    else if (*what == 'h')
+      switch_to_and_fro(count, steps_of_hop);
     else
       run(count, *what == 'r' ? 10 : 18);
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
