@@ -27,7 +27,7 @@
 
 #define KERNEL_STACK_SIZE 32768 /* at most: an interrupt of another one is on another stack */
 
-#define MIN_MISSES 4
+#define MIN_MISSES 1
 #define MAX_MISSES 4096
 
 static __always_inline struct known_kernel_stack* known_at_place(struct scratch* s) {

@@ -13,7 +13,7 @@ struct known_rule {
 
 #define KNOWN_RULES 4096
 #define NEAR_RULES 128   /* those used last, in adjacent memory */
-#define WINDOW_BYTES 512 /* of the stack, read at once; a power of two */
+#define WINDOW_BYTES 1024 /* of the stack, read at once; a power of two */
 
 /// One stack, as far as it is unwound.
 struct unwinding {
