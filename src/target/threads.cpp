@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -27,6 +29,20 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
+tl::unexpected<Error> cannot_list(int error) {
+  if (sandbox::code_of(error) == ErrorCode::not_found)
+    return fail(ErrorCode::not_found, "the process has ended");
+  return fail(sandbox::code_of(error),
+              fmt::format("cannot list its threads: {}", std::strerror(error)));
+}
+
+/// 0: the entry is not a thread's.
+pid_t tid_of(const char* name) {
+  pid_t tid = 0;
+  const char* end = name + std::strlen(name);
+  return std::from_chars(name, end, tid).ptr == end ? tid : 0;
+}
+
 }  // namespace
 
 Result<std::vector<pid_t>> thread_ids(int proc_dir) {
@@ -35,16 +51,12 @@ Result<std::vector<pid_t>> thread_ids(int proc_dir) {
   if (!directory) {
     const int error = errno;
     if (fd >= 0) ::close(fd);
-    if (sandbox::code_of(error) == ErrorCode::not_found)
-      return fail(ErrorCode::not_found, "the process has ended");
-    return fail(sandbox::code_of(error),
-                fmt::format("cannot list its threads: {}", std::strerror(error)));
+    return cannot_list(error);
   }
   std::vector<pid_t> tids;
   while (const dirent* entry = ::readdir(directory.get())) {
-    pid_t tid = 0;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    if (std::from_chars(entry->d_name, end, tid).ptr != end) continue;
+    const pid_t tid = tid_of(entry->d_name);
+    if (tid == 0) continue;
     if (tids.size() == limits::threads)
       return fail(ErrorCode::limit, "the process has too many threads");
     tids.push_back(tid);
@@ -76,15 +88,30 @@ Result<std::vector<Thread>> threads(int proc_dir) {
 }
 
 Result<pid_t> live_thread(int proc_dir) {
-  auto tids = TRY(thread_ids(proc_dir));
-  // Ascending is good enough: the leader has the lowest tid but after a wrap of the pid counter.
-  for (const pid_t tid : tids) {
-    auto one = thread(proc_dir, tid);
-    if (one && !one->ended()) return tid;
-    if (!one && (one.error().code == ErrorCode::failed || one.error().code == ErrorCode::limit))
-      return tl::unexpected(std::move(one.error()));
+  const FileDescriptor directory(::openat(proc_dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return cannot_list(errno);
+  // The leader comes first, and mostly lives: of a process of 10,000 threads the kernel takes ten milliseconds to list all.
+  constexpr std::size_t few = 512;
+  alignas(dirent64) std::array<char, few> entries;
+  bool has_threads = false;
+  for (;;) {
+    const ssize_t length = ::getdents64(directory.get(), entries.data(), entries.size());
+    if (length < 0) return cannot_list(errno);
+    if (length == 0)
+      return fail(ErrorCode::not_found,
+                  has_threads ? "all threads of the process have ended" : "the process has ended");
+    for (ssize_t at = 0; at < length;) {
+      const auto* const entry = reinterpret_cast<const dirent64*>(entries.data() + at);
+      at += entry->d_reclen;
+      const pid_t tid = tid_of(entry->d_name);
+      if (tid == 0) continue;
+      has_threads = true;
+      auto one = thread(proc_dir, tid);
+      if (one && !one->ended()) return tid;
+      if (!one && (one.error().code == ErrorCode::failed || one.error().code == ErrorCode::limit))
+        return tl::unexpected(std::move(one.error()));
+    }
   }
-  return fail(ErrorCode::not_found, "all threads of the process have ended");
 }
 
 bool is_live(int proc_dir, pid_t tid) {
