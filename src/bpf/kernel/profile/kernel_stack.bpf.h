@@ -27,8 +27,9 @@
 
 #define KERNEL_STACK_SIZE 32768 /* at most: an interrupt of another one is on another stack */
 
-#define MIN_MISSES 1
-#define MAX_MISSES 4096
+/// Of `max_misses`, each a power of two less one: of a stack that was found, and at most.
+#define FOUND_MISSES 3
+#define MOST_MISSES 4095
 
 static __always_inline struct known_kernel_stack* known_at_place(struct scratch* s) {
   return &s->kernel.known[bounded(s->kernel.place, KNOWN_KERNEL_STACKS)];
@@ -72,7 +73,8 @@ static __always_inline int is_known_stack(struct scratch* s) {
   const struct known_kernel_stack* known = known_at_place(s);
   const __u64 bytes = bounded((__u64)known->words * 8 - 8, KERNEL_STACK_WORDS * 8);
   const __u64 room = kernel->to - kernel->from;
-  return known->key == kernel->key && known->is_sure && room > bytes && room < KERNEL_STACK_SIZE &&
+  const __u64 differs = (known->key ^ kernel->key) | (known->pc ^ kernel->words[0]);
+  return !differs && known->is_sure && room > bytes && room < KERNEL_STACK_SIZE &&
          !bpf_probe_read_kernel(kernel->words + 1, bytes, (const void*)kernel->from) &&
          has_slots(s, known);
 }
@@ -88,7 +90,7 @@ VERIFIED_ALONE __u32 find_known_stack(struct scratch* s) {
   void* into = sample_at(&s->room.out, kernel->at);
   if (into && is_known_stack(s)) {
     known->misses = 0;
-    if (known->max_misses > MIN_MISSES) known->max_misses /= 2;
+    known->max_misses = known->max_misses >> 1 | FOUND_MISSES;
     const __u32 size = bounded(known->frames * 8, KNOWN_KERNEL_FRAMES * 16);
     if (size > KNOWN_KERNEL_FRAMES * 8 || bpf_probe_read_kernel(into, size, known->frame)) return 0;
     kernel->number = known->number;
@@ -138,9 +140,8 @@ VERIFIED_ALONE int learn_kernel_stack(struct scratch* s) {
   if (!s) return 0;
   struct kernel_stack_state* kernel = &s->kernel;
   struct known_kernel_stack *known = known_at_place(s), *learnt = &kernel->learnt;
-  const __u32 misses = known->max_misses < MIN_MISSES ? MIN_MISSES : known->max_misses * 2;
   known->misses = 0;
-  known->max_misses = misses > MAX_MISSES ? MAX_MISSES : misses;
+  known->max_misses = (known->max_misses << 1 | 1) & MOST_MISSES;
   // Its last slot is below what is looked at, as the registers are: it would be found twice.
   const __u64 bytes = kernel->to - 8 - kernel->from;
   if (kernel->frames < 2 || kernel->frames > KNOWN_KERNEL_FRAMES ||
@@ -160,13 +161,14 @@ VERIFIED_ALONE int learn_kernel_stack(struct scratch* s) {
   bpf_loop(kernel->frames, learn_slot, &s, 0);
   if (!learnt->frames) return 0;
   learnt->key = kernel->key;
+  learnt->pc = kernel->words[0];
   learnt->misses = 0;
   learnt->max_misses = known->max_misses;
   learnt->is_sure =
       known->key == learnt->key && known->shape == learnt->shape && known->frames == learnt->frames;
   learnt->number = ++kernel->learnt_stacks << 16 | (s->index + 1);
   if (learnt->is_sure) kernel->number = learnt->number;
-  *known = *learnt;
+  bpf_probe_read_kernel(known, sizeof *known, learnt);
   return 1;
 }
 

@@ -18,6 +18,7 @@
 
 struct known_kernel_stack {
   __u64 key;    /* of what it is a stack; 0: of nothing yet */
+  __u64 pc;     /* where the thread was interrupted; 0: it left its CPU */
   __u64 number; /* it alone has it */
   __u32 frames;
   __u32 words;                     /* the slots are in so many */
