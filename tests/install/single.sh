@@ -40,6 +40,8 @@ try() {  # try COMPILER OPTION…
 try g++ -std=c++17 -O2
 try g++ -std=c++17 -O2 -fno-exceptions -fno-rtti -static-pie
 try g++ -std=c++20 -O2 -fuse-ld=gold -s -ffunction-sections -Wl,--gc-sections
+[ "$(uname -m)" != x86_64 ] || try g++ -std=c++17 -O2 -masm=intel
+[ "$(uname -m)" != x86_64 ] || try clang++ -std=c++17 -O2 -masm=intel
 try clang++ -std=c++17 -O1 -fuse-ld=lld
 try clang++ -std=c++20 -fPIC -fuse-ld=mold -s
 try clang++ -std=c++17 -O2 -fuse-ld=lld -flto

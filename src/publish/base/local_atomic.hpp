@@ -25,7 +25,7 @@ inline bool local_compare_exchange(std::uint64_t& word, std::uint64_t expected,
                                    std::uint64_t desired) noexcept {
 #if defined(__x86_64__)
   bool done = false;
-  __asm__ volatile("cmpxchgq %3, %1"
+  __asm__ volatile("{cmpxchgq %3, %1|cmpxchg %1, %3}"
                    : "=@ccz"(done), "+m"(word), "+a"(expected)
                    : "r"(desired)
                    : "memory");
@@ -40,7 +40,7 @@ template <class T>
 inline bool local_compare_exchange(T*& pointer, T* expected, T* desired) noexcept {
 #if defined(__x86_64__)
   bool done = false;
-  __asm__ volatile("cmpxchgq %3, %1"
+  __asm__ volatile("{cmpxchgq %3, %1|cmpxchg %1, %3}"
                    : "=@ccz"(done), "+m"(pointer), "+a"(expected)
                    : "r"(desired)
                    : "memory");
@@ -53,7 +53,7 @@ inline bool local_compare_exchange(T*& pointer, T* expected, T* desired) noexcep
 
 inline void local_or(std::uint64_t& word, std::uint64_t bits) noexcept {
 #if defined(__x86_64__)
-  __asm__ volatile("orq %1, %0" : "+m"(word) : "r"(bits) : "memory", "cc");
+  __asm__ volatile("{orq %1, %0|or %0, %1}" : "+m"(word) : "r"(bits) : "memory", "cc");
 #else
   __atomic_fetch_or(&word, bits, __ATOMIC_RELAXED);
 #endif
@@ -99,7 +99,7 @@ inline bool local_compare_exchange(WordPair& pair, WordPair expected, WordPair d
 /// Everything stored before is seen by all CPUs before anything after it is loaded.
 inline void full_fence() noexcept {
 #if defined(__x86_64__)
-  __asm__ volatile("lock; orl $0, (%%rsp)" ::: "memory", "cc");
+  __asm__ volatile("{lock; orl $0, (%%rsp)|lock; or dword ptr [rsp], 0}" ::: "memory", "cc");
 #elif defined(__aarch64__)
   __asm__ volatile("dmb ish" ::: "memory");
 #else

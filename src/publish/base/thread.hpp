@@ -75,7 +75,7 @@ inline Thread& thread_once() noexcept {
 inline const void* thread_pointer() noexcept {
 #if defined(__x86_64__)
   const void* pointer = nullptr;
-  __asm__("movq %%fs:0, %0" : "=r"(pointer));
+  __asm__("{movq %%fs:0, %0|mov %0, qword ptr fs:[0]}" : "=r"(pointer));
   return pointer;
 #else
   return __builtin_thread_pointer();
