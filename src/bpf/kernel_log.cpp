@@ -3,8 +3,10 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
+#include <linux/capability.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -12,8 +14,10 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "bpf/availability.hpp"
+#include "target/proc_file.hpp"
 
 namespace vitrine::bpf {
 namespace {
@@ -81,14 +85,27 @@ Error KernelLog::error(const std::string& doing, int error) const {
                         *reason),
             "please report this, with the output of uname -r"};
   if (error == EPERM || error == EACCES)
-    return {ErrorCode::not_permitted,
-            fmt::format("not permitted to {}: {}", doing, std::strerror(error)),
-            "give vitrine CAP_BPF and CAP_PERFMON (run it as root, or: setcap "
-            "cap_bpf,cap_perfmon+ep vitrine)"};
+    return not_permitted(doing, error, {CAP_BPF, CAP_PERFMON}, grant_bpf);
   const bool lacking = error == EINVAL || error == EOPNOTSUPP || error == E2BIG || error == ENOSYS;
   return {lacking ? ErrorCode::unsupported : ErrorCode::failed,
           fmt::format("cannot {}: {}{}", doing, std::strerror(error), last_line(text_)),
-          lacking ? "this needs Linux 6.1 or later" : ""};
+          lacking           ? "this needs Linux 6.1 or later"
+          : error == EMFILE ? "raise the limit of open files (ulimit -n)"
+                            : ""};
+}
+
+Error not_permitted(std::string_view doing, int error, std::initializer_list<int> needed,
+                    std::string remedy) {
+  if (!in_initial_user_namespace())
+    remedy =
+        "capabilities of another namespace do not count: run vitrine in the initial user "
+        "namespace, outside the container";
+  else if (std::ranges::all_of(needed, target::effective_capability))
+    remedy =
+        "vitrine has the capabilities: a container's system call filter, or a security module, "
+        "forbids it";
+  return {ErrorCode::not_permitted,
+          fmt::format("not permitted to {}: {}", doing, std::strerror(error)), std::move(remedy)};
 }
 
 Result<void> require_kernel() {
@@ -96,6 +113,7 @@ Result<void> require_kernel() {
     return fail(ErrorCode::unsupported,
                 fmt::format("this kernel has no type information: no {}", kernel_btf),
                 "run a kernel built with CONFIG_DEBUG_INFO_BTF");
+  const KernelLog quiet;
   if (const int cpus = libbpf_num_possible_cpus(); cpus < 0)  // libbpf keeps the number
     return fail(ErrorCode::failed,
                 fmt::format("cannot read the number of CPUs (/sys/devices/system/cpu/possible): {}",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,17 @@ class KernelLog {
   std::string text_;
   KernelLog* outer_;
 };
+
+/// How vitrine gets what most of BPF requires.
+constexpr const char* grant_bpf =
+    "give vitrine CAP_BPF and CAP_PERFMON (run it as root, or: setcap cap_bpf,cap_perfmon+ep "
+    "vitrine)";
+
+/// The error for "`doing`" after EPERM or EACCES of BPF, of a perf event or of a uprobe. `needed`: the
+/// capabilities (CAP_* of linux/capability.h) that permit it; `remedy`: how vitrine gets them, unless it
+/// has them, or has them in vain.
+Error not_permitted(std::string_view doing, int error, std::initializer_list<int> needed,
+                    std::string remedy);
 
 /// An error unless the global variables of a loaded program (its `bss`) are mapped: libbpf goes on
 /// where there is no memory for them. `name` names the program: "the tracer".

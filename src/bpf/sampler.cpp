@@ -2,6 +2,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <sampler.skel.h>
 #include <sys/syscall.h>
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "bpf/kernel_log.hpp"
@@ -35,10 +37,14 @@ Result<bpf_link*> attach_to_clock(const bpf_program* program, perf_event_attr& c
   if (fd < 0) {
     if (errno == ENODEV || errno == ESRCH)
       return fail(ErrorCode::not_found, "no such CPU or thread to sample");
-    Error error = log.error("open a CPU-clock event", errno);
-    if (error.code == ErrorCode::not_permitted)
-      error.remedy += "; where kernel.perf_event_paranoid is above 2 also CAP_SYS_ADMIN";
-    return tl::unexpected(std::move(error));
+    const int error = errno;
+    constexpr const char* opening = "open a CPU-clock event";
+    if (error == EPERM || error == EACCES)
+      return tl::unexpected(
+          not_permitted(opening, error, {CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN},
+                        std::string(grant_bpf) +
+                            "; where kernel.perf_event_paranoid is above 2 also CAP_SYS_ADMIN"));
+    return tl::unexpected(log.error(opening, error));
   }
   bpf_link* link = bpf_program__attach_perf_event(program, fd);
   if (link != nullptr) return link;

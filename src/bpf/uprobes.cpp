@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
+#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,8 +15,10 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "bpf/kernel_log.hpp"
 #include "bpf/parallel_for.hpp"
 
 namespace vitrine::bpf {
@@ -59,12 +62,21 @@ std::string path_of(int file) {
   return fmt::format("/proc/self/fd/{}", file);
 }
 
-Error not_permitted(std::string_view capabilities, int error) {
-  return {ErrorCode::not_permitted,
-          fmt::format("not permitted to attach to probes: {}", std::strerror(error)),
-          fmt::format(
-              "give vitrine {} (run it as root, or use setcap: vitrine doctor prints the command)",
-              capabilities)};
+/// What the kernel requires of one that attaches.
+struct Required {
+  int capability;  ///< beside CAP_BPF
+  std::string_view text;
+};
+
+constexpr Required for_links{CAP_PERFMON, "CAP_BPF and CAP_PERFMON"};
+constexpr Required for_perf_events{CAP_SYS_ADMIN, "CAP_SYS_ADMIN and CAP_BPF"};
+
+Error refused(const Required& required, int error) {
+  return not_permitted(
+      "attach to probes", error, {CAP_BPF, required.capability},
+      fmt::format(
+          "give vitrine {} (run it as root, or use setcap: vitrine doctor prints the command)",
+          required.text));
 }
 
 /// What an errno of attaching one site means.
@@ -96,12 +108,11 @@ Error explain(int error, const AttachSite& site) {
 }
 
 /// Errors that no other choice of sites would change; nullopt: it may be one site's own.
-std::optional<Error> general_error(int error, std::string_view capabilities,
-                                   std::optional<pid_t> pid) {
+std::optional<Error> general_error(int error, const Required& required, std::optional<pid_t> pid) {
   switch (error) {
     case EPERM:
     case EACCES:
-      return not_permitted(capabilities, error);
+      return refused(required, error);
     case ESRCH:
       return Error{ErrorCode::not_found, fmt::format("no process {}", pid.value_or(0)), ""};
     case EBADF:
@@ -242,7 +253,7 @@ class MultiAttacher {
       if (*part.link >= 0) continue;
       const int error = -*part.link;
       const FileSites& file = request_.files[part.file->number];
-      if (auto general = general_error(error, "CAP_BPF and CAP_PERFMON", request_.pid))
+      if (auto general = general_error(error, for_links, request_.pid))
         return fail_while(fmt::format("attaching to {}", file.path), std::move(*general));
       if (part.count > 1 && left.size() < 2 * max_refused) {
         const std::size_t half = part.count / 2;
@@ -312,8 +323,7 @@ Result<bool> has_uprobe_multi() {
   const int program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "vitrine_probe", "GPL", nothing.data(),
                                     nothing.size(), &options);
   if (program < 0) {
-    if (errno == EPERM || errno == EACCES)
-      return tl::unexpected(not_permitted("CAP_BPF and CAP_PERFMON", errno));
+    if (errno == EPERM || errno == EACCES) return tl::unexpected(refused(for_links, errno));
     return false;
   }
   // A directory is refused by name of what it is, if the kernel looks that far.
@@ -366,7 +376,7 @@ Result<Attachment> attach_perf_uprobes(const AttachRequest& request) {
         attachment.links.push_back(link);
         continue;
       }
-      if (auto general = general_error(-link, "CAP_SYS_ADMIN and CAP_BPF", request.pid))
+      if (auto general = general_error(-link, for_perf_events, request.pid))
         return fail_while(fmt::format("attaching to {}", file.path), std::move(*general));
       attachment.failures.push_back({number, i, explain(-link, site)});
     }

@@ -53,13 +53,14 @@ struct Capability {
   int value;
   const char* name;
   const char* gives;
+  bool of_bpf;  ///< counts in the initial user namespace only
 };
 
 constexpr std::array known_capabilities{
-    Capability{CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "reading processes of other users"},
-    Capability{CAP_BPF, "CAP_BPF", "snapshot at full speed, ebpf mode, traces and profiles"},
-    Capability{CAP_PERFMON, "CAP_PERFMON",
-               "snapshot at full speed, ebpf mode, traces and profiles"},
+    Capability{CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "reading processes of other users", false},
+    Capability{CAP_BPF, "CAP_BPF", "snapshot at full speed, ebpf mode, traces and profiles", true},
+    Capability{CAP_PERFMON, "CAP_PERFMON", "snapshot at full speed, ebpf mode, traces and profiles",
+               true},
 };
 
 std::string setcap(const char* name) {
@@ -70,6 +71,13 @@ std::string setcap(const char* name) {
 
 void examine_capabilities(std::vector<Finding>& into) {
   for (const Capability& capability : known_capabilities) {
+    if (capability.of_bpf && !bpf::in_initial_user_namespace()) {
+      into.push_back(
+          {capabilities, capability.name, Verdict::no,
+           fmt::format("for {}: one of this user namespace permits none", capability.gives),
+           "run vitrine in the initial user namespace, outside the container"});
+      continue;
+    }
     const bool has = target::effective_capability(capability.value);
     into.push_back({capabilities, capability.name, has ? Verdict::yes : Verdict::no,
                     fmt::format("for {}", capability.gives), has ? "" : setcap(capability.name)});
