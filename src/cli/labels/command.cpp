@@ -363,8 +363,12 @@ class LabelsCommand : public Command {
 
   int watch(observe::Launched* launched) {
     auto reader = observe::LabelReader::open(pid_, options_);
-    if (!reader) return is_over(reader.error()) ? exit_done : report(reader.error());
     bool shown = false;
+    if (!reader) {
+      if (is_over(reader.error())) return exit_done;
+      return launched != nullptr && launched->ended() ? after_the_program(shown)
+                                                      : report(reader.error());
+    }
     for (auto next = Clock::now();;) {
       if (interval_) next += *interval_;
       auto snapshot = (*reader)->read(window_);
@@ -372,7 +376,7 @@ class LabelsCommand : public Command {
         const bool ended = snapshot.error().code == ErrorCode::not_found;
         if (interrupted()) return exit_interrupted;
         if (is_over(snapshot.error())) return exit_done;
-        if (launched != nullptr && launched->ended()) return exit_done;
+        if (launched != nullptr && launched->ended()) return after_the_program(shown);
         if (ended && shown && repeats()) {
           note(fmt::format("process {} has ended", pid_));
           return exit_done;
@@ -397,6 +401,16 @@ class LabelsCommand : public Command {
       sleep_until(next);
       if (interrupted()) return exit_interrupted;
     }
+  }
+
+  /// The program that vitrine started has ended: so has the watch. A single reading has failed.
+  int after_the_program(bool shown) const {
+    if (shown) return exit_done;
+    const std::string message = command_.front() + " ended before its labels were read";
+    if (!repeats())
+      return report({ErrorCode::not_found, message, "--watch reads it again until it ends"});
+    note(message);
+    return exit_done;
   }
 
   /// Of the threads that were asked for. Samples have those alone that ran.

@@ -36,6 +36,7 @@
 #include "target/mapped_files.hpp"
 #include "target/proc_file.hpp"
 #include "target/process.hpp"
+#include "target/threads.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -100,6 +101,15 @@ Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(sandbox::OpenedFile fi
   return known_.emplace(identity, std::move(shared)).first->second;
 }
 
+namespace {
+
+bool has_ended(int proc_dir) {
+  const auto live = target::live_thread(proc_dir);
+  return !live && live.error().code == ErrorCode::not_found;
+}
+
+}  // namespace
+
 Result<ProcessProbes> ProbeFiles::of_process(int pid, const sandbox::WorkBudget& budget) {
   const auto directory = TRY(target::ProcessDirectory::open(pid));
   const int dir = directory.fd.get();
@@ -142,6 +152,8 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid, const sandbox::WorkBudget&
       // Code that is no ELF file (a JIT's, a device's) has no probes, and is no fault.
       const ErrorCode code = file.error().code;
       if (code == ErrorCode::not_permitted) ++refused;
+      if (code == ErrorCode::not_found && has_ended(dir))
+        return fail(ErrorCode::not_found, fmt::format("process {} has ended", pid));
       if (code != ErrorCode::malformed && code != ErrorCode::unsupported)
         found.problems.push_back(file.error().message);
       continue;
