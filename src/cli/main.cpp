@@ -19,9 +19,11 @@
 namespace {
 
 /// What the caller may have left unusual: an ignored SIGCHLD, with which the status of a child is
-/// lost, and closed standard streams, whose numbers the next files to be opened would get.
+/// lost, a limit of file sizes (ulimit -f), at which a write must fail like one to a full disk, and closed
+/// standard streams, whose numbers the next files to be opened would get.
 void reset_inherited() {
   std::signal(SIGCHLD, SIG_DFL);
+  std::signal(SIGXFSZ, SIG_IGN);
   for (int fd = 0; fd < 3; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
     // Read-only as standard output: a write to it fails, as to one that is closed.

@@ -65,7 +65,7 @@ Result<Launched> Launched::launch(const std::vector<std::string>& command, bool 
     close(go[1]);
     char word = 0;
     if (read(go[0], &word, 1) != 1) _exit(127);
-    ::signal(SIGPIPE, SIG_DFL);  // what we ignore, it would, too
+    for (const int ignored : {SIGPIPE, SIGXFSZ}) ::signal(ignored, SIG_DFL);  // it would, too
     execvp(argv[0], argv.data());
     const int error = errno;
     [[maybe_unused]] const ssize_t sent = write(failure[1], &error, sizeof error);
