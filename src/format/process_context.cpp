@@ -113,7 +113,7 @@ void note_repeated_keys(ProcessContext& context, const char* where, const KeyVal
   for (const KeyValue& entry : list)
     if (!seen.insert(entry.key).second) ++repeated;
   if (repeated != 0)
-    context.defects.push_back(fmt::format("{}: {} keys are repeated", where, repeated));
+    context.defects.push_back(fmt::format("{}: repeated keys: {}", where, repeated));
 }
 
 }  // namespace
