@@ -157,6 +157,32 @@ TEST(BadTarget, ForeignProcessesNeedACapabilityAndTheMessageNamesIt) {
   }
 }
 
+TEST(Limits, TooFewOpenFilesForBpfAreNamed) {
+  const Outcome outcome =
+      run({"sh", "-c", "ulimit -n 16; exec \"$0\" labels --mode ebpf -- sleep 9", VITRINE});
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("ulimit -n"));
+  EXPECT_THAT(outcome.err, testing::Not(testing::StartsWith("libbpf")));
+}
+
+TEST(UserNamespace, ItsCapabilitiesDoNotCountForBpf) {
+  const auto inside = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"unshare", "--user", "--map-root-user", VITRINE});
+    return run(words);
+  };
+  const std::string remedy = "run vitrine in the initial user namespace";
+  const Outcome labels = inside({"labels", "--mode", "ebpf", "--exec", "--", "sleep", "9"});
+  EXPECT_EQ(labels.status, 3) << labels.err;
+  EXPECT_THAT(labels.err, HasSubstr(remedy));
+  EXPECT_THAT(labels.err, testing::Not(HasSubstr("setcap")));
+  const Outcome trace = inside({"trace", "x:y", "--exec", "--", "sleep", "9"});
+  EXPECT_EQ(trace.status, 3) << trace.err;
+  EXPECT_THAT(trace.err, HasSubstr(remedy));
+  const Outcome doctor = inside({"doctor"});
+  EXPECT_THAT(doctor.out, testing::ContainsRegex("no  +CAP_BPF"));
+  EXPECT_THAT(doctor.out, testing::ContainsRegex("no  +CAP_PERFMON"));
+}
+
 TEST(BadTarget, AProgramThatCannotBeStartedIsNamed) {
   const Outcome outcome = vitrine({"labels", "--exec", "--", "/no/such/program"});
   EXPECT_EQ(outcome.status, 4);
@@ -281,6 +307,19 @@ TEST(Exec, StartsAProgramWatchesItAndEndsWithIt) {
   EXPECT_THAT(outcome.out, HasSubstr("tenant"));
 }
 
+TEST(Exec, AProgramThatEndsAtOnceEndsTheWatch) {
+  for (const char* mode : {"--mode=snapshot", "--mode=ebpf", "--mode=ptrace"}) {
+    const Outcome watched = vitrine({"labels", "--watch=50ms", mode, "--exec", "--", "true"});
+    EXPECT_EQ(watched.status, 0) << watched.err;
+    const Outcome once = vitrine({"labels", mode, "--exec", "--", "true"});
+    EXPECT_NE(once.status, 0);
+    // It may have been read before it ended: then it publishes no labels.
+    EXPECT_THAT(once.err, testing::AnyOf(HasSubstr("true ended before its labels were read"),
+                                         HasSubstr("publishes no labels"),
+                                         HasSubstr("executes another program")));
+  }
+}
+
 TEST(Exec, ACallerThatIgnoresSigchldChangesNothing) {
   // bash does not reset an ignored signal; sh -c "trap '' CHLD" hands it on.
   const Outcome outcome =
@@ -319,6 +358,11 @@ TEST(Streams, ResultsThatCannotBeWrittenAreAFailure) {
       EXPECT_THAT(outcome.err, HasSubstr("standard output: ")) << command << to;
       EXPECT_THAT(outcome.err, testing::Not(HasSubstr("a write failed"))) << command << to;
     }
+    // Below a limit of file sizes, in blocks of 512 bytes, a write would end vitrine by a signal.
+    const Outcome limited = in_shell("f=$(mktemp); ulimit -f 0; \"$0\" " + std::string(command) +
+                                     " >$f; status=$?; rm $f; exit $status");
+    EXPECT_EQ(limited.status, 1) << command << limited.err;
+    EXPECT_THAT(limited.err, HasSubstr("standard output: File too large")) << command;
     // A reader that goes away is no failure.
     const Outcome left = in_shell(std::string("\"$0\" ") + command + " | true");
     EXPECT_EQ(left.status, 0) << command;

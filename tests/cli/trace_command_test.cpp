@@ -98,6 +98,15 @@ TEST(TraceCommand, AsksWhetherAWordWasMeantAsAnArgument) {
     EXPECT_THAT(said(condition), testing::Not(HasSubstr("used as a label key"))) << condition;
 }
 
+TEST(TraceCommand, ACommandThatEndsAtOnceEndsWithoutARemark) {
+  for (int i = 0; i < 10; ++i) {
+    const Outcome done =
+        vitrine({"trace", "subject:*", "--json", "--exec", "--", TRACE_SUBJECT, "quit"});
+    EXPECT_EQ(done.status, 0) << done.err;
+    EXPECT_THAT(done.err, testing::Not(HasSubstr("ended")));
+  }
+}
+
 TEST(TraceCommand, ACommand) {
   const Outcome done =
       vitrine({"trace", "subject:*", "--json", "--exec", "--", TRACE_SUBJECT, "fire 2", "quit"});
