@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""vitrine trace FILE: what it says of processes that publish no labels, and of processes that use another file of the
-same path.
+"""vitrine trace: what it says of processes that publish no labels, of processes that use another file of the same
+path, and of a process that has loaded one file twice.
 
     trace_files.py VITRINE CC INCLUDE
 """
@@ -20,10 +20,30 @@ int main(void) {
 }
 """
 
+LIBRARY = """#include <vitrine/sdt.h>
+void fire(int n) { VITRINE_LAZY_PROBE(twice, guarded, n); }
+"""
+
+LOADER = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char** argv) {
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  void* first = dlopen(argv[1], RTLD_NOW);
+  void* second = argc > 2 ? dlmopen(LM_ID_NEWLM, argv[1], RTLD_NOW) : first;
+  if (!first || !second) return 1;
+  puts("ready");
+  void (*fire)(int);
+  *(void**)&fire = dlsym(second, "fire");
+  for (int n = 0; getchar() != EOF; ++n) fire(n);
+  return 0;
+}
+"""
+
 
 class Target:
-    def __init__(self, program):
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, *command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n"
 
     def fire(self):
@@ -59,6 +79,25 @@ def replaced(vitrine, program):
     return done.stderr
 
 
+def loaded(vitrine, program, *arguments):
+    with Target(program, *arguments) as target:
+        done = subprocess.run([vitrine, "trace", str(target.process.pid), "twice:*", "--duration", "50ms"],
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+
+def loaded_twice(vitrine, cc, include, folder):
+    """The kernel sets the semaphore of one of the two."""
+    library, program = (os.path.join(folder, name) for name in ("libtwice.so", "loader"))
+    for path, text, options in ((library, LIBRARY, ["-shared", "-fPIC"]), (program, LOADER, ["-ldl"])):
+        with open(path + ".c", "w") as file:
+            file.write(text)
+        subprocess.run([cc, "-O1", "-I", include, "-o", path, path + ".c", *options], check=True)
+    assert "libtwice.so is loaded 2 times" in loaded(vitrine, program, library, "twice")
+    assert "loaded" not in loaded(vitrine, program, library)
+
+
 def main(vitrine, cc, include):
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(os.path.realpath(folder), "plain")
@@ -66,6 +105,7 @@ def main(vitrine, cc, include):
             file.write(PROGRAM)
         subprocess.run([cc, "-O1", "-I", include, "-o", program, program + ".c"], check=True)
         no_labels(vitrine, program)
+        loaded_twice(vitrine, cc, include, os.path.realpath(folder))
         with Target(program) as before:
             assert "another file" not in replaced(vitrine, program)
             shutil.copy(program, program + ".new")

@@ -120,6 +120,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   };
 
   Result<std::vector<Planned>> attach_process(ObservedProcess& process);
+  void note_unset_semaphores(const Planned& planned, std::span<const ProbeModule> modules);
   void attach_later(ObservedProcess& process);
   void plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned);
   Result<void> attach(std::span<const Planned> planned);
@@ -356,8 +357,21 @@ Result<std::vector<LiveTrace::Planned>> LiveTrace::attach_process(ObservedProces
   note_all(std::move(found.problems));
   std::vector<Planned> planned;
   for (const ProbeModule& module : found.modules) plan(module.file, planned);
+  for (const Planned& its : planned) note_unset_semaphores(its, found.modules);
   TRY(attach(planned));
   return planned;
+}
+
+/// For all places of a file in a process (dlmopen loads it anew), the kernel counts in the semaphore of the
+/// first.
+void LiveTrace::note_unset_semaphores(const Planned& planned,
+                                      std::span<const ProbeModule> modules) {
+  const auto times = std::ranges::count(modules, planned.file, &ProbeModule::file);
+  if (times > 1 && std::ranges::any_of(planned.sites, &bpf::AttachSite::semaphore_offset))
+    note(fmt::format(
+        "{} is loaded {} times: the kernel sets its semaphores in one place alone, where "
+        "guarded probes fire",
+        planned.file->path, times));
 }
 
 /// To what a process has loaded or executed since tracing began: it was not held for that.
