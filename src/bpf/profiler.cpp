@@ -220,8 +220,9 @@ class LoadedProfiler final : public Profiler {
     std::uint32_t& generation = program_->bss->profile_state.generation;
     const std::uint32_t ending = generation;
     hand_over_later(sink);
+    // The half of the one before, if there was one.
     rows_->table.end(ending + 1, rows);
-    unfinished_.lost += rows_->table.forget(ending + 1);
+    if (ending != 0) unfinished_.lost += rows_->table.forget(ending + 1);
     __atomic_store_n(&generation, ending + 1, __ATOMIC_RELEASE);
     program_->bss->rows_full = 0;
     if (stopped_ns_ == 0) let_programs_end();  // none adds to those any more
@@ -257,11 +258,19 @@ class LoadedProfiler final : public Profiler {
  private:
   static int fd(const bpf_map* map) { return bpf_map__fd(map); }
 
-  /// Of a generation.
+  /// Of a generation. The kernel clears all of them at the start: where samples come at a known rate, there are no more
+  /// than for some seconds of samples of which none are equal.
   [[nodiscard]] std::uint32_t rows() const {
-    constexpr std::uint32_t fewest = 64, most = 1U << 20;
+    constexpr std::uint32_t fewest = 64, most = 1U << 20, usual = 4096, seconds = 4;
     if (options_.rows == 0 || options_.unwinds == VITRINE_UNWINDS_NOT) return 0;
-    return std::bit_ceil(std::clamp(options_.rows, fewest, most));
+    std::uint64_t wanted = options_.rows;
+    if (!options_.off_cpu) {
+      const auto cpus = static_cast<std::uint64_t>(std::max(1, libbpf_num_possible_cpus()));
+      wanted =
+          std::min(wanted, std::max<std::uint64_t>(usual, seconds * cpus * options_.frequency));
+    }
+    return std::bit_ceil(
+        static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, fewest, most)));
   }
 
   [[nodiscard]] bool wakers() const { return options_.off_cpu && options_.wakers; }

@@ -78,6 +78,7 @@ std::uint64_t RowTable::forget(std::uint32_t generation) {
   std::uint64_t samples = 0;
   end(generation, [&](const RowPart& part) { samples += part.samples; });
   for (vitrine_row& row : half(generation)) {
+    if (row.key[0] == 0) continue;  // nothing is added to a row that is free
     for (vitrine_row_cell& cell : row.cells) samples += take_cell(cell).samples;
     row = {};
   }

@@ -60,14 +60,15 @@ std::uint32_t UnwindLog::number_of(const Rule& rule) {
   if (known == numbered_.end()) {
     if (numbered_.size() == VITRINE_UNWIND_RULES - VITRINE_UNWIND_SPECIALS)
       return VITRINE_UNWIND_COPY;
-    tables_.rules[VITRINE_UNWIND_SPECIALS + numbered_.size()] = {
-        rule.cfa_register,
-        static_cast<__u8>(rule.frame_pointer),
-        static_cast<__u8>(rule.return_address),
-        rule.form == Rule::Form::switched,
-        rule.cfa_offset,
-        rule.frame_pointer_offset,
-        rule.return_address_offset};
+    vitrine_unwind_rule& its = tables_.rules[VITRINE_UNWIND_SPECIALS + numbered_.size()];
+    if (!can_write(&its, sizeof its)) return VITRINE_UNWIND_COPY;
+    its = {rule.cfa_register,
+           static_cast<__u8>(rule.frame_pointer),
+           static_cast<__u8>(rule.return_address),
+           rule.form == Rule::Form::switched,
+           rule.cfa_offset,
+           rule.frame_pointer_offset,
+           rule.return_address_offset};
     known = numbered_.insert(known, rule);
   }
   return VITRINE_UNWIND_SPECIALS + static_cast<std::uint32_t>(known - numbered_.begin());
@@ -99,6 +100,7 @@ std::optional<std::uint32_t> UnwindLog::add_page(vitrine_unwind_page_key key,
   if (size > VITRINE_UNWIND_WORDS - words_) return std::nullopt;
   const auto at = static_cast<std::uint32_t>(words_);
   __u32* const words = tables_.words + words_;
+  if (!can_write(words, size * sizeof *words)) return std::nullopt;
   words_ += size;
   words[0] = key.file;
   words[1] = key.page;
@@ -122,6 +124,9 @@ std::optional<std::uint32_t> UnwindLog::add_space(pid_t kernel_tgid, std::uint64
                                                   std::span<const vitrine_unwind_region> regions,
                                                   std::uint64_t known_ns) {
   if (spaces_ == VITRINE_UNWIND_SPACES || regions.size() > VITRINE_UNWIND_REGIONS - regions_)
+    return std::nullopt;
+  if (!can_write(tables_.spaces + spaces_, sizeof *tables_.spaces) ||
+      !can_write(tables_.regions + regions_, regions.size_bytes()))
     return std::nullopt;
   const auto id = static_cast<std::uint32_t>(epoch_ * VITRINE_UNWIND_SPACES + spaces_);
   std::ranges::copy(regions, tables_.regions + regions_);

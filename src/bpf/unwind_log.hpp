@@ -4,10 +4,14 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "bpf/wire/unwind.h"
 #include "unwind/rule_page.hpp"
@@ -17,7 +21,12 @@ namespace vitrine::bpf {
 /// Appends. What was appended stays as it is until clear().
 class UnwindLog {
  public:
-  explicit UnwindLog(vitrine_unwind_tables& tables) : tables_(tables) {}
+  /// Makes bytes of the tables accessible, before they are first written to. False: that is not possible.
+  using Reach = std::function<bool(const void* from, std::size_t bytes)>;
+
+  /// `reach`: empty: all of the tables is.
+  explicit UnwindLog(vitrine_unwind_tables& tables, Reach reach = {})
+      : tables_(tables), reach_(std::move(reach)) {}
 
   /// Where the page is in `words`; nullopt: there is no room.
   std::optional<std::uint32_t> add_page(vitrine_unwind_page_key key, const unwind::RulePage& page,
@@ -39,8 +48,12 @@ class UnwindLog {
 
  private:
   std::uint32_t number_of(const unwind::Rule& rule);
+  [[nodiscard]] bool can_write(const void* from, std::size_t bytes) const {
+    return !reach_ || reach_(from, bytes);
+  }
 
   vitrine_unwind_tables& tables_;
+  Reach reach_;
   std::uint32_t epoch_ = 1;
   std::size_t words_ = 0, regions_ = 0, spaces_ = 0;
   std::vector<unwind::Rule> numbered_;  // that have no code of their own

@@ -3,8 +3,11 @@
 #include <bpf/bpf.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bitset>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <unordered_map>
 #include <unordered_set>
@@ -25,13 +28,52 @@ constexpr std::uint64_t page_id(std::uint32_t file, std::uint32_t page) {
   return std::uint64_t{file} << 32 | page;
 }
 
+/// The value of the map, of which parts are mapped once they are written to: the kernel makes all pages of a mapping at
+/// once, and most programs need few of them.
+class MappedInParts {
+ public:
+  /// `reserved`: mapped_bytes without access.
+  MappedInParts(void* reserved, int map) : begin_(static_cast<std::byte*>(reserved)), map_(map) {}
+  ~MappedInParts() { ::munmap(begin_, mapped_bytes); }
+  MappedInParts(const MappedInParts&) = delete;
+  MappedInParts& operator=(const MappedInParts&) = delete;
+
+  [[nodiscard]] vitrine_unwind_tables& tables() const {
+    return *reinterpret_cast<vitrine_unwind_tables*>(begin_);
+  }
+
+  bool reach(const void* from, std::size_t bytes) {
+    if (bytes == 0) return true;
+    const auto at = static_cast<std::size_t>(static_cast<const std::byte*>(from) - begin_);
+    for (std::size_t part = at / part_bytes; part <= (at + bytes - 1) / part_bytes; ++part) {
+      if (is_mapped_[part]) continue;
+      const std::size_t offset = part * part_bytes;
+      const std::size_t size = std::min(part_bytes, mapped_bytes - offset);
+      if (::mmap(begin_ + offset, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, map_,
+                 static_cast<off_t>(offset)) == MAP_FAILED)
+        return false;
+      is_mapped_.set(part);
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t part_bytes = 64U << 10;  // no part of a page
+
+  std::byte* begin_;
+  int map_;
+  std::bitset<(mapped_bytes + part_bytes - 1) / part_bytes> is_mapped_;
+};
+
 class MappedTables final : public UnwindTables {
  public:
-  MappedTables(vitrine_unwind_tables* mapped, int pages, int spaces, Places& places)
-      : mapped_(mapped), log_(*mapped), pages_(pages), spaces_(spaces), places_(places) {}
-  ~MappedTables() override { ::munmap(mapped_, mapped_bytes); }
-  MappedTables(const MappedTables&) = delete;
-  MappedTables& operator=(const MappedTables&) = delete;
+  MappedTables(void* reserved, int tables, int pages, int spaces, Places& places)
+      : mapped_(reserved, tables),
+        log_(mapped_.tables(),
+             [this](const void* from, std::size_t bytes) { return mapped_.reach(from, bytes); }),
+        pages_(pages),
+        spaces_(spaces),
+        places_(places) {}
 
   [[nodiscard]] bool has_page(std::uint32_t file, std::uint32_t page) const override {
     return known_pages_.contains(page_id(file, page));
@@ -52,6 +94,9 @@ class MappedTables final : public UnwindTables {
   }
   [[nodiscard]] std::uint32_t epoch() const override { return epoch_; }
 
+  /// Maps what the first process needs.
+  [[nodiscard]] bool can_map() { return mapped_.reach(&mapped_.tables().spaces, 1); }
+
  private:
   void begin_anew();
 
@@ -62,7 +107,7 @@ class MappedTables final : public UnwindTables {
     std::atomic_ref(place_of(kernel_tgid)).store(word, std::memory_order_release);
   }
 
-  vitrine_unwind_tables* mapped_;
+  MappedInParts mapped_;
   UnwindLog log_;
   int pages_, spaces_;
   Places& places_;  ///< in one word each: programs read them
@@ -79,6 +124,7 @@ void MappedTables::add_page(std::uint32_t file, std::uint32_t page, const unwind
     begin_anew();
     at = log_.add_page(key, rules, machine);
   }
+  if (!at) return;
   if (bpf_map_update_elem(pages_, &key, &*at, BPF_ANY) == 0)
     known_pages_.insert(page_id(file, page));
 }
@@ -95,6 +141,7 @@ std::uint32_t MappedTables::set_space(pid_t kernel_tgid, std::uint64_t execution
     begin_anew();
     id = log_.add_space(kernel_tgid, execution, regions, known_ns);
   }
+  if (!id) return 0;
   if (bpf_map_update_elem(spaces_, &kernel_tgid, &*id, BPF_ANY) != 0) return 0;
   known_spaces_[kernel_tgid] = *id;
   place(kernel_tgid, static_cast<__u64>(kernel_tgid) << 32 | *id);
@@ -121,12 +168,16 @@ void MappedTables::begin_anew() {
 
 Result<std::unique_ptr<UnwindTables>> UnwindTables::open(int tables, int pages, int spaces,
                                                          Places& places) {
-  void* mapped = ::mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, tables, 0);
-  if (mapped == MAP_FAILED)
+  void* const reserved =
+      ::mmap(nullptr, mapped_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED)
     return fail(ErrorCode::failed,
                 std::string("cannot map the tables of unwinding: ") + std::strerror(errno));
-  return std::make_unique<MappedTables>(static_cast<vitrine_unwind_tables*>(mapped), pages, spaces,
-                                        places);
+  auto mapped = std::make_unique<MappedTables>(reserved, tables, pages, spaces, places);
+  if (!mapped->can_map())
+    return fail(ErrorCode::failed,
+                std::string("cannot map the tables of unwinding: ") + std::strerror(errno));
+  return mapped;
 }
 
 }  // namespace vitrine::bpf

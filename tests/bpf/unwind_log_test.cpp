@@ -127,6 +127,31 @@ TEST(UnwindLog, LeavesRulesBeyondItsRoomToUserSpace) {
   EXPECT_EQ(left, 2U * VITRINE_UNWIND_RULES - numbered);
 }
 
+TEST(UnwindLog, WritesOnlyWhereItMay) {
+  const auto tables = std::make_unique<vitrine_unwind_tables>();
+  std::size_t left = 60;  // bytes that may be written to
+  UnwindLog log(*tables, [&](const void* from, std::size_t bytes) {
+    const auto at = static_cast<std::size_t>(static_cast<const char*>(from) -
+                                             reinterpret_cast<const char*>(tables.get()));
+    EXPECT_LE(at + bytes, sizeof *tables);
+    if (bytes > left) return false;
+    left -= bytes;
+    return true;
+  });
+  const RulePage page{{{0, 0}}, {Rule{}}};
+  const std::vector<vitrine_unwind_region> regions(1000);
+  EXPECT_TRUE(log.add_page({1, 0}, page, Machine::x86_64));
+  EXPECT_FALSE(log.add_page({1, 1}, page, Machine::x86_64));
+  EXPECT_FALSE(log.add_space(42, 1, regions, 1));
+  left = 0;
+  EXPECT_EQ(log.code_of(offsets(7, 1, Rule::Source::lost, 0), Machine::x86_64),
+            VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_COPY);
+  EXPECT_EQ(tables->rules[VITRINE_UNWIND_SPECIALS].cfa_offset, 0);
+  left = sizeof *tables;
+  EXPECT_TRUE(log.add_page({1, 1}, page, Machine::x86_64));
+  EXPECT_TRUE(log.add_space(42, 1, regions, 1));
+}
+
 TEST(UnwindLog, IsFullAtItsBoundsAndBeginsAnewWithOtherIds) {
   const auto tables = std::make_unique<vitrine_unwind_tables>();
   UnwindLog log(*tables);
