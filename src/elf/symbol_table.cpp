@@ -14,18 +14,11 @@
 namespace vitrine::elf {
 namespace {
 
-constexpr std::size_t chunk_entries = 16 * 1024;
+/// More than that takes no less time to read, and its pages are made first.
+constexpr std::size_t chunk_entries = 1024;
 
 std::uint32_t hash_of(std::string_view name) {
   return static_cast<std::uint32_t>(std::hash<std::string_view>{}(name));
-}
-
-Result<std::vector<std::byte>> read_whole(Memory& file, const File& elf, const Section& section,
-                                          std::uint64_t most, const char* what) {
-  if (section.size > most)
-    return fail(ErrorCode::limit, fmt::format("{} bytes of {}", section.size, what));
-  auto read = TRY(read_section(file, elf, section, most));
-  return std::move(read.bytes);
 }
 
 }  // namespace
@@ -69,7 +62,7 @@ Result<void> visit_symbols(Memory& file, const File& elf, const Section& table, 
   return {};
 }
 
-Result<SymbolTable> SymbolTable::read(Memory& file, const File& elf, std::uint32_t type) {
+Result<SymbolSections> find_symbol_sections(const File& elf, std::uint32_t type) {
   const auto section = std::find_if(elf.sections.begin(), elf.sections.end(),
                                     [&](const Section& one) { return one.type == type; });
   if (section == elf.sections.end())
@@ -77,13 +70,23 @@ Result<SymbolTable> SymbolTable::read(Memory& file, const File& elf, std::uint32
   if (section->link >= elf.sections.size())
     return fail(ErrorCode::malformed, fmt::format("the symbol table links to section {} of {}",
                                                   section->link, elf.sections.size()));
+  const Section& strings = elf.sections[section->link];
+  if (section->size > limits::file_symbols * symbol_bytes(elf.encoding))
+    return fail(ErrorCode::limit, fmt::format("{} bytes of symbols", section->size));
+  if (strings.size > limits::symbol_name_table)
+    return fail(ErrorCode::limit, fmt::format("{} bytes of symbol names", strings.size));
+  return SymbolSections{&*section, &strings};
+}
+
+Result<SymbolTable> SymbolTable::read(Memory& file, const File& elf, std::uint32_t type) {
+  const auto sections = TRY(find_symbol_sections(elf, type));
   SymbolTable table;
   table.encoding_ = elf.encoding;
   table.entry_bytes_ = symbol_bytes(elf.encoding);
   table.symbols_ =
-      TRY(read_whole(file, elf, *section, limits::file_symbols * table.entry_bytes_, "symbols"));
-  table.strings_ = TRY(read_whole(file, elf, elf.sections[section->link], limits::symbol_name_table,
-                                  "symbol names"));
+      TRY(read_section(file, elf, *sections.symbols, limits::file_symbols * table.entry_bytes_))
+          .bytes;
+  table.strings_ = TRY(read_section(file, elf, *sections.strings, limits::symbol_name_table)).bytes;
   table.size_ = table.symbols_.size() / table.entry_bytes_;
   return table;
 }

@@ -46,11 +46,19 @@ using VisitSymbol = std::function<void(std::size_t, const TableSymbol&)>;
 Result<void> visit_symbols(Memory& file, const File& elf, const Section& table, std::uint64_t most,
                            const VisitSymbol& visit);
 
+/// Where a table and the strings of its names are.
+struct SymbolSections {
+  const Section* symbols = nullptr;
+  const Section* strings = nullptr;
+};
+
+/// Of the first table of `type` (SHT_SYMTAB, SHT_DYNSYM). Errors: not_found (the file has none), malformed, limit
+/// (more than limits::file_symbols, or strings beyond limits::symbol_name_table).
+Result<SymbolSections> find_symbol_sections(const File& elf, std::uint32_t type);
+
 class SymbolTable {
  public:
-  /// Reads the first table of `type` (SHT_SYMTAB, SHT_DYNSYM), with its strings. Errors: not_found
-  /// (the file has none), malformed, limit (more than limits::file_symbols, or strings beyond
-  /// limits::symbol_name_table).
+  /// Reads the first table of `type`, with its strings. Errors: as find_symbol_sections(); malformed.
   static Result<SymbolTable> read(Memory& file, const File& elf, std::uint32_t type);
 
   [[nodiscard]] std::size_t size() const { return size_; }

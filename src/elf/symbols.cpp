@@ -301,7 +301,7 @@ bool has_name(Memory& memory, const Dynamic& dynamic, std::uint32_t index, std::
 
 namespace {
 
-constexpr std::size_t chunk_bytes = 256 * 1024;
+constexpr std::size_t chunk_bytes = 32 * 1024;
 constexpr std::size_t occurrences_max = 4096;  // a linker writes each name once
 
 // Where in the string table each of `names` occurs: st_name → index in `names`. A name may also be

@@ -102,7 +102,7 @@ class InflatedSections::Growing {
  private:
   // Of its content: what zlib inflates, in pieces, and what libdeflate takes no longer for as a whole.
   static constexpr std::size_t part_by_zlib = 4;
-  static constexpr std::size_t fewest = 1U << 20;
+  static constexpr std::size_t fewest = 256U << 10;
   /// No part of a page.
   static inline const std::size_t piece =
       std::max<std::size_t>(32U << 10, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));

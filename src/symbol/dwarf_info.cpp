@@ -15,12 +15,14 @@
 #include <cstring>
 #include <filesystem>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
 #include "base/limits.hpp"
 #include "sandbox/worker.hpp"
 #include "symbol/address_ranges.hpp"
+#include "symbol/assembly_lines.hpp"
 #include "symbol/compressed_sections.hpp"
 
 namespace vitrine::symbol {
@@ -134,39 +136,52 @@ Result<std::unique_ptr<DwarfInfo::Session>> DwarfInfo::begin(int descriptor, Pur
 
 DwarfInfo::DwarfInfo(int descriptor, std::unique_ptr<Session> session, const elf::File& headers,
                      Purpose purpose, std::uint64_t kept)
-    : descriptor_(descriptor), purpose_(purpose), session_(std::move(session)), kept_(kept) {
+    : descriptor_(descriptor),
+      headers_(headers),
+      purpose_(purpose),
+      session_(std::move(session)),
+      kept_(kept) {
   problem_ = session_->problem;
   for (const elf::Section& section : headers.sections)
     if ((section.flags & SHF_EXECINSTR) != 0 && (section.flags & SHF_ALLOC) != 0)
       code_.push_back({section.address, section.address + section.size});
   std::sort(code_.begin(), code_.end(), [](Code a, Code b) { return a.start < b.start; });
-  if (purpose != Purpose::names || !list_units(headers)) ask_units();
+  if (purpose != Purpose::names || !list_units()) ask_units();
   let_go_of_pages();
 }
 
-/// False: nothing is listed.
-bool DwarfInfo::list_units(const elf::File& headers) {
+/// A section as libdw reads it; empty: it cannot.
+std::span<const std::byte> DwarfInfo::section(std::string_view name) const {
   Elf* const elf = session_->elf.get();
   std::size_t names = 0;
-  if (elf_getshdrstrndx(elf, &names) != 0) return false;
+  if (elf_getshdrstrndx(elf, &names) != 0) return {};
   for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
     GElf_Shdr header{};
     if (gelf_getshdr(section, &header) == nullptr || header.sh_type == SHT_NOBITS ||
         (header.sh_flags & SHF_COMPRESSED) != 0)
       continue;
-    const char* const name = elf_strptr(elf, names, header.sh_name);
-    if (name == nullptr || std::string_view(name) != ".debug_aranges") continue;
+    const char* const its_name = elf_strptr(elf, names, header.sh_name);
+    if (its_name == nullptr || name != its_name) continue;
     const Elf_Data* const data = elf_rawdata(section, nullptr);
-    if (data == nullptr || data->d_buf == nullptr) return false;
-    ListedUnits listed =
-        symbol::list_units({static_cast<const std::byte*>(data->d_buf), data->d_size},
-                           headers.encoding, [this](Address start) { return is_code(start); });
-    listed_ = std::move(listed.offsets);
-    ranges_ = std::move(listed.ranges);
-    tops_.resize(listed_.size());
-    return !listed_.empty();
+    if (data == nullptr || data->d_buf == nullptr) return {};
+    return {static_cast<const std::byte*>(data->d_buf), data->d_size};
   }
-  return false;
+  return {};
+}
+
+/// False: nothing is listed.
+bool DwarfInfo::list_units() {
+  ListedUnits listed =
+      symbol::list_units(section(".debug_aranges"), headers_.encoding, [this](Address start) {
+        if (!is_code(start)) return false;
+        starts_.push_back(start);
+        return true;
+      });
+  std::ranges::sort(starts_);
+  listed_ = std::move(listed.offsets);
+  ranges_ = std::move(listed.ranges);
+  tops_.resize(listed_.size());
+  return !listed_.empty();
 }
 
 /// Where their code is.
@@ -355,6 +370,20 @@ Frames DwarfInfo::find(Address address, std::size_t depth) {
   }
   if (is_damaged()) return {};
   return frames;
+}
+
+Frames DwarfInfo::find_in_assembly(Address address) {
+  const auto unit = ranges_.find(address);
+  if (is_damaged() || session_ == nullptr || !unit || *unit + 1 >= listed_.size()) return {};
+  if (listed_[*unit + 1] - listed_[*unit] > max_assembly_unit) return {};
+  const auto after = std::ranges::upper_bound(starts_, address);
+  if (after == starts_.begin()) return {};
+  // Where its table is, is not known: each before it is passed.
+  session_->elf.inflated().expect(".debug_line", ~std::size_t{0});
+  Frames found = find_assembly_line({section(".debug_line"), section(".debug_line_str")}, headers_,
+                                    *std::prev(after), address);
+  if (is_damaged()) return {};
+  return found;
 }
 
 std::optional<Dwarf_Die> DwarfInfo::function_around(Address address) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -81,7 +82,7 @@ class DwarfInfo {
   /// What is looked for: names and lines need not the sections that have the places of variables.
   enum class Purpose { signatures, names };
 
-  /// Of the file behind a descriptor, which stays open as long. Errors: not_found (it has none),
+  /// Of the file behind a descriptor, which stays open as long, as `elf` must be there. Errors: not_found (it has none),
   /// malformed. `kept`: bytes of memory for units that were read, before the next one is.
   static Result<std::unique_ptr<DwarfInfo>> open(int descriptor, const elf::File& elf,
                                                  Purpose purpose,
@@ -90,6 +91,10 @@ class DwarfInfo {
   /// See DwarfUnit::find; empty where no unit is. Entries that were returned before may not be used any
   /// more.
   Frames find(Address address, std::size_t depth);
+
+  /// The same of an address with a symbol, where that takes its line table alone: see find_assembly_line(). Empty: it is
+  /// not known so.
+  Frames find_in_assembly(Address address);
 
   /// A number of the unit that an address is in. The numbers change once each unit has been asked.
   [[nodiscard]] std::optional<std::uint32_t> unit_of(Address address);
@@ -167,7 +172,8 @@ class DwarfInfo {
   static Result<std::unique_ptr<Session>> begin(int descriptor, Purpose purpose);
   static void take_shared(Session& session);
   void begin_anew();
-  bool list_units(const elf::File& headers);
+  bool list_units();
+  [[nodiscard]] std::span<const std::byte> section(std::string_view name) const;
   void ask_units();
   bool find_top(std::uint32_t index);
   std::optional<std::uint32_t> readable_unit_of(Address address);
@@ -178,6 +184,7 @@ class DwarfInfo {
   DwarfUnit& unit(std::uint32_t index);
 
   int descriptor_;
+  const elf::File& headers_;
   Purpose purpose_;
   std::unique_ptr<Session> session_;  ///< null: the file cannot be read any more
   std::uint64_t kept_;                ///< as of open()
@@ -188,6 +195,7 @@ class DwarfInfo {
   };
   std::vector<Code> code_;         ///< sections of it
   std::vector<Dwarf_Off> listed_;  ///< where units are; empty: all have been asked
+  std::vector<Address> starts_;    ///< of the code of those, ascending
   std::vector<Dwarf_Die> tops_;    ///< of units, of those that are listed where they have been read
   Intervals ranges_;               ///< indexes of tops_
   std::unordered_map<std::uint32_t, DwarfUnit> units_;

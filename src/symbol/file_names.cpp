@@ -42,22 +42,24 @@ FileNames::FileNames(NameSources sources, const Limits& limits)
   if (sources_.empty()) return;
   for (const NameSources::Source& source : sources_)
     if (problem_.empty() && !source.elf.problems.empty()) problem_ = source.elf.problems.front();
-  read_tables();
+  find_tables();
 }
 
-void FileNames::read_tables() {
-  const auto add = [&](Result<FunctionSymbols> table) {
+void FileNames::find_tables() {
+  const auto add = [&](Result<FunctionTable> table) {
     if (table)
       symbols_.push_back(std::move(*table));
     else if (table.error().code != ErrorCode::not_found && table_problem_.empty())
       table_problem_ = table.error().message;
   };
   for (NameSources::Source& source : sources_)
-    add(FunctionSymbols::read(*source.memory, source.elf, SHT_SYMTAB));
+    add(FunctionTable::find(*source.memory, source.elf, SHT_SYMTAB));
   if (!symbols_.empty()) return;  // what is exported is among them
   for (NameSources::Source& source : sources_) {
-    add(mini_debug_symbols(*source.memory, source.elf));
-    add(FunctionSymbols::read(*source.memory, source.elf, SHT_DYNSYM));
+    add(mini_debug_symbols(*source.memory, source.elf).map([](FunctionSymbols symbols) {
+      return FunctionTable(std::move(symbols));
+    }));
+    add(FunctionTable::find(*source.memory, source.elf, SHT_DYNSYM));
     elf::visit_go_functions(
         *source.memory, source.elf,
         [this](Address start, std::string_view name) { go_functions_.try_emplace(start, name); });
@@ -65,7 +67,7 @@ void FileNames::read_tables() {
 }
 
 /// Of libc it takes as long as all symbols, and nearly every address has a symbol.
-const UnnamedCode& FileNames::unnamed() {
+UnnamedCode& FileNames::unnamed() {
   if (!unnamed_ && sources_.empty()) unnamed_.emplace();
   if (!unnamed_) unnamed_.emplace(*sources_.front().memory, sources_.front().elf);
   return *unnamed_;
@@ -105,23 +107,25 @@ std::optional<Address> FileNames::address_of(std::uint64_t file_offset) const {
 }
 
 /// Of the first table that has a function with a size there; else of the nearest one without.
-std::optional<FunctionSymbols::Found> FileNames::symbol_at(Address address) const {
-  std::optional<FunctionSymbols::Found> nearest;
-  for (const FunctionSymbols& symbols : symbols_) {
-    const auto found = symbols.find(address);
-    if (!found) continue;
-    if (found->has_size) return found;
-    if (!nearest || found->start > nearest->start) nearest = found;
+std::vector<FileNames::Symbol> FileNames::find_symbols(std::span<const Address> addresses) {
+  std::vector<Symbol> best(addresses.size());
+  for (FunctionTable& table : symbols_) {
+    std::vector<Symbol> found = table.find(addresses);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (!found[i] || (best[i] && best[i]->has_size)) continue;
+      if (!best[i] || found[i]->has_size || found[i]->start > best[i]->start)
+        best[i] = std::move(found[i]);
+    }
   }
-  return nearest;
+  return best;
 }
 
 /// Go's functions follow one another; where the last one ends is not known.
-std::optional<FunctionSymbols::Found> FileNames::go_function_at(Address address) const {
+FileNames::Symbol FileNames::go_function_at(Address address) const {
   const auto next = go_functions_.upper_bound(address);
   if (next == go_functions_.begin() || next == go_functions_.end()) return std::nullopt;
   const auto& [start, name] = *std::prev(next);
-  return FunctionSymbols::Found{name, start, true};
+  return FunctionTable::Found{name, start, true};
 }
 
 std::vector<Frames> FileNames::find(std::span<const Address> addresses, bool with_dwarf,
@@ -144,25 +148,37 @@ std::vector<Frames> FileNames::find(std::span<const Address> addresses, bool wit
   }
   // A unit is read once, even if there is no memory for all that are wanted.
   std::ranges::sort(wanted, {}, [](const Wanted& one) { return std::pair(one.unit, one.address); });
-  if (dwarf != nullptr && !wanted.empty()) dwarf->expect_unit(wanted.back().unit);
-  for (const Wanted& one : wanted) found[one.position] = find_one(one.address, dwarf, place);
+  std::vector<Address> places;
+  for (const Wanted& one : wanted) places.push_back(one.address);
+  std::vector<Symbol> symbols = find_symbols(places);
+  std::vector<Frames> described(wanted.size());
+  std::optional<std::uint32_t> last;  // unit that is to be read
+  for (std::size_t i = 0; i < wanted.size() && dwarf != nullptr; ++i) {
+    if (symbols[i] && symbols[i]->has_size) described[i] = dwarf->find_in_assembly(places[i]);
+    if (described[i].empty()) last = wanted[i].unit;
+  }
+  if (last) dwarf->expect_unit(*last);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (described[i].empty() && dwarf != nullptr)
+      described[i] = dwarf->find(places[i], limits_.inline_depth);
+    found[wanted[i].position] =
+        find_one(places[i], std::move(symbols[i]), std::move(described[i]), place);
+  }
   if (dwarf != nullptr) dwarf->let_go_of_pages();
   return found;
 }
 
-Frames FileNames::find_one(Address address, DwarfInfo* dwarf, Place place) {
-  Frames frames;
-  if (dwarf != nullptr) frames = dwarf->find(address, limits_.inline_depth);
+/// `frames`: what its debug information has.
+Frames FileNames::find_one(Address address, Symbol symbol, Frames frames, Place place) {
   // The symbol table knows what code a name is of better than DWARF: the parts that a function was
   // split into have names of their own there.
-  auto found = symbol_at(address);
-  if (!found || !found->has_size)
-    if (const auto of_go = go_function_at(address)) found = of_go;
-  if (found) {
+  if (!symbol || !symbol->has_size)
+    if (auto of_go = go_function_at(address)) symbol = std::move(of_go);
+  if (symbol) {
     if (frames.empty()) frames.emplace_back();
-    frames.back().name = found->name;
-    if (address - found->start < ~0U)
-      frames.back().offset = static_cast<std::uint32_t>(address - found->start);
+    frames.back().name = std::move(symbol->name);
+    if (address - symbol->start < ~0U)
+      frames.back().offset = static_cast<std::uint32_t>(address - symbol->start);
   } else if (frames.empty()) {
     if (const auto stub = unnamed().find_stub(address))
       frames.push_back(

@@ -36,7 +36,7 @@ struct NameSources {
 
 class FileNames {
  public:
-  /// Reads the symbol tables.
+  /// Finds the symbol tables.
   FileNames(NameSources sources, const Limits& limits);
 
   /// One an address. `with_dwarf`: else of symbol tables alone. Debug information is opened when it is first
@@ -51,18 +51,19 @@ class FileNames {
   [[nodiscard]] std::string problem() const;
 
  private:
-  Frames find_one(Address address, DwarfInfo* dwarf, Place place);
-  void read_tables();
-  const UnnamedCode& unnamed();
+  using Symbol = std::optional<FunctionTable::Found>;
+  Frames find_one(Address address, Symbol symbol, Frames frames, Place place);
+  void find_tables();
+  UnnamedCode& unnamed();
   void open_dwarf();
   void finish(Frame& frame) const;
   [[nodiscard]] std::optional<Address> address_of(std::uint64_t file_offset) const;
-  [[nodiscard]] std::optional<FunctionSymbols::Found> symbol_at(Address address) const;
-  [[nodiscard]] std::optional<FunctionSymbols::Found> go_function_at(Address address) const;
+  [[nodiscard]] std::vector<Symbol> find_symbols(std::span<const Address> addresses);
+  [[nodiscard]] Symbol go_function_at(Address address) const;
 
   Limits limits_;
   std::vector<NameSources::Source> sources_;
-  std::vector<FunctionSymbols> symbols_;         ///< asked in this order
+  std::vector<FunctionTable> symbols_;           ///< asked in this order
   std::map<Address, std::string> go_functions_;  ///< of a Go program without a .symtab, by start
   std::unique_ptr<DwarfInfo> dwarf_;
   bool is_dwarf_open_ = false;          ///< or cannot be opened

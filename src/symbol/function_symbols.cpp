@@ -5,14 +5,18 @@
 
 #include <algorithm>
 #include <queue>
+#include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "base/memory.hpp"
 #include "base/redaction.hpp"
 #include "base/text.hpp"
 #include "elf/file.hpp"
+#include "elf/image.hpp"
 #include "elf/packed.hpp"
 #include "elf/symbols.hpp"
 #include "sandbox/worker.hpp"
@@ -147,6 +151,13 @@ struct Function {
   std::uint32_t index = 0;
 };
 
+/// Of several names for one address, the one of the largest extent is taken, of those a function's,
+/// and of those the last.
+bool is_before(const Function& a, const Function& b) {
+  return std::tuple(a.start, a.end, !a.is_label, a.index) <
+         std::tuple(b.start, b.end, !b.is_label, b.index);
+}
+
 }  // namespace
 
 Result<FunctionSymbols> FunctionSymbols::read(Memory& file, const elf::File& elf,
@@ -166,12 +177,8 @@ Result<FunctionSymbols> FunctionSymbols::read(Memory& file, const elf::File& elf
       if (!name.empty() && !is_mapping_symbol(name)) functions.push_back({start, 0, true, index});
     }
   });
-  // Of several names for one address, the one of the largest extent is taken, of those a function's,
-  // and of those the last. (A stable sort would need as much memory again.)
-  std::sort(functions.begin(), functions.end(), [](const Function& a, const Function& b) {
-    return std::tuple(a.start, a.end, !a.is_label, a.index) <
-           std::tuple(b.start, b.end, !b.is_label, b.index);
-  });
+  // (A stable sort would need as much memory again.)
+  std::sort(functions.begin(), functions.end(), is_before);
   // What has a size is that, whatever labels are within it.
   for (std::size_t i = 0, next = 0; i < functions.size(); ++i) {
     const Function& function = functions[i];
@@ -197,6 +204,157 @@ std::optional<FunctionSymbols::Found> FunctionSymbols::find(Address address) con
   const std::string_view name = spelled.substr(0, spelled.find('@'));
   if (name.empty()) return std::nullopt;
   return Found{name, symbol.value, symbol.size != 0};
+}
+
+namespace {
+
+constexpr unsigned max_passes = 16;
+constexpr std::size_t name_windows = 64;
+
+/// The function around each of some addresses, by one pass over the symbols in any order.
+class FunctionSearch {
+ public:
+  /// `addresses`: ascending.
+  FunctionSearch(Memory& file, const elf::File& elf, const elf::SymbolSections& sections,
+                 std::span<const Address> addresses)
+      : elf_(elf),
+        strings_(*sections.strings),
+        windows_(file, name_windows),
+        thumb_(elf.machine == EM_ARM ? 1 : 0),
+        addresses_(addresses),
+        around_(addresses.size()),
+        nearest_(addresses.size()) {}
+
+  /// False: too many functions are around each address.
+  [[nodiscard]] bool is_complete() const { return left_ != 0; }
+
+  void offer(std::uint32_t index, const elf::TableSymbol& symbol) {
+    const Address start = symbol.value & ~thumb_;
+    const bool is_label = !elf::is_function(symbol);
+    if (is_label && (symbol.type != STT_NOTYPE || !is_within_section(elf_, symbol) ||
+                     end_of_code(elf_, start) == 0 || !is_label_name(symbol.name)))
+      return;
+    const Address end = !is_label && symbol.size != 0 ? start + symbol.size : 0;
+    const Candidate candidate{{start, end, is_label, index}, symbol.name, symbol.size != 0};
+    const auto first = std::ranges::lower_bound(addresses_, start) - addresses_.begin();
+    const auto from = static_cast<std::size_t>(first);
+    for (std::size_t i = from; i < addresses_.size() && addresses_[i] < end && left_ != 0; ++i) {
+      --left_;
+      if (is_better(candidate, around_[i])) around_[i] = candidate;
+    }
+    if (from == addresses_.size()) return;
+    // What has a size keeps one before it without a size from what is behind it, too.
+    Nearest& nearest = nearest_[from];
+    if (start > nearest.start || !nearest.is_known) nearest = {start, true, std::nullopt};
+    if (end == 0 && start == nearest.start && is_better(candidate, nearest.without_size))
+      nearest.without_size = candidate;
+  }
+
+  std::vector<std::optional<FunctionTable::Found>> found() {
+    std::vector<std::optional<FunctionTable::Found>> all(addresses_.size());
+    Nearest nearest;  // of those before an address, too
+    for (std::size_t i = 0; i < addresses_.size(); ++i) {
+      if (nearest_[i].is_known) nearest = nearest_[i];
+      std::optional<Candidate> best = around_[i];
+      if (!best && nearest.without_size && addresses_[i] < end_of_code(elf_, nearest.start))
+        best = nearest.without_size;
+      if (!best) continue;
+      std::string name = name_at(best->name);
+      name.resize(std::min(name.size(), name.find('@')));
+      if (!name.empty()) all[i] = {std::move(name), best->function.start, best->has_size};
+    }
+    return all;
+  }
+
+ private:
+  struct Candidate {
+    Function function;
+    std::uint32_t name = 0;  ///< offset among the strings
+    bool has_size = false;   ///< which counts for functions alone
+  };
+  struct Nearest {
+    Address start = 0;
+    bool is_known = false;
+    std::optional<Candidate> without_size;  ///< that begins there
+  };
+
+  /// As FunctionSymbols::read has it.
+  static bool is_better(const Candidate& one, const std::optional<Candidate>& other) {
+    return !other || is_before(other->function, one.function);
+  }
+
+  bool is_label_name(std::uint32_t offset) {
+    const auto [known, is_new] = label_names_.try_emplace(offset, false);
+    if (is_new) {
+      const std::string name = name_at(offset);
+      known->second = !name.empty() && !is_mapping_symbol(name);
+    }
+    return known->second;
+  }
+
+  std::string name_at(std::uint32_t offset) {
+    if (offset >= strings_.size) return {};
+    std::string name = elf::read_string(windows_, strings_.offset + offset, limits::name_bytes + 1,
+                                        "a symbol's name")
+                           .value_or(std::string());
+    return name.size() < strings_.size - offset ? name : std::string();
+  }
+
+  const elf::File& elf_;
+  const elf::Section& strings_;
+  WindowMemory windows_;
+  std::uint64_t thumb_;
+  std::span<const Address> addresses_;
+  std::vector<std::optional<Candidate>> around_;
+  std::vector<Nearest> nearest_;  ///< of functions behind the address before
+  std::unordered_map<std::uint32_t, bool> label_names_;
+  std::size_t left_ = 1 + 64 * addresses_.size();
+};
+
+}  // namespace
+
+Result<FunctionTable> FunctionTable::find(Memory& file, const elf::File& elf, std::uint32_t type) {
+  const auto sections = TRY(elf::find_symbol_sections(elf, type));
+  if (((sections.symbols->flags | sections.strings->flags) & SHF_COMPRESSED) != 0)
+    return FunctionSymbols::read(file, elf, type).map([](FunctionSymbols index) {
+      return FunctionTable(std::move(index));
+    });
+  return FunctionTable(file, elf, type);
+}
+
+std::vector<std::optional<FunctionTable::Found>> FunctionTable::find(
+    std::span<const Address> addresses) {
+  std::vector<std::optional<Found>> found(addresses.size());
+  if (addresses.empty()) return found;
+  if (!index_ && passes_++ < max_passes) {
+    std::vector<Address> ascending(addresses.begin(), addresses.end());
+    std::ranges::sort(ascending);
+    ascending.erase(std::unique(ascending.begin(), ascending.end()), ascending.end());
+    const auto sections = elf::find_symbol_sections(*elf_, type_);
+    if (!sections) return found;
+    FunctionSearch search(*file_, *elf_, *sections, ascending);
+    // What cannot be read is absent.
+    static_cast<void>(elf::visit_symbols(*file_, *elf_, *sections->symbols, limits::file_symbols,
+                                         [&](std::size_t i, const elf::TableSymbol& symbol) {
+                                           search.offer(static_cast<std::uint32_t>(i), symbol);
+                                         }));
+    if (search.is_complete()) {
+      const auto each = search.found();
+      for (std::size_t i = 0; i < addresses.size(); ++i)
+        found[i] = each[static_cast<std::size_t>(std::ranges::lower_bound(ascending, addresses[i]) -
+                                                 ascending.begin())];
+      return found;
+    }
+  }
+  if (!index_) {
+    auto index = FunctionSymbols::read(*file_, *elf_, type_);
+    if (!index) return found;
+    index_ = std::move(*index);
+  }
+  for (std::size_t i = 0; i < addresses.size(); ++i)
+    if (const auto one = index_->find(addresses[i]))
+      found[i] = {std::string(one->name), one->start, one->has_size};
+  return found;
 }
 
 namespace {

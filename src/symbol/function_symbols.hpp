@@ -108,4 +108,35 @@ class FunctionSymbols {
 /// Its functions. Errors: not_found (the file has none), malformed, limit.
 Result<FunctionSymbols> mini_debug_symbols(Memory& file, const elf::File& elf);
 
+// FunctionTable: the same for some addresses at a time. To find a few, the symbols are gone through once, and nothing
+// of them is kept: for libc's 8,000 that takes a twentieth of the time of an index. A table that is asked again and
+// again gets its index.
+
+class FunctionTable {
+ public:
+  struct Found {
+    std::string name;
+    Address start = 0;
+    bool has_size = false;  ///< as FunctionSymbols::Found
+  };
+
+  /// Of the table of `type`. `file` and `elf` must outlive this. Errors: as elf::SymbolTable::read.
+  static Result<FunctionTable> find(Memory& file, const elf::File& elf, std::uint32_t type);
+
+  explicit FunctionTable(FunctionSymbols index) : index_(std::move(index)) {}
+
+  /// One for each address; nothing: no function is there.
+  [[nodiscard]] std::vector<std::optional<Found>> find(std::span<const Address> addresses);
+
+ private:
+  FunctionTable(Memory& file, const elf::File& elf, std::uint32_t type)
+      : file_(&file), elf_(&elf), type_(type) {}
+
+  Memory* file_ = nullptr;
+  const elf::File* elf_ = nullptr;
+  std::uint32_t type_ = 0;
+  unsigned passes_ = 0;  ///< over the table
+  std::optional<FunctionSymbols> index_;
+};
+
 }  // namespace vitrine::symbol

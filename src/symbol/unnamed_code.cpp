@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/limits.hpp"
 #include "elf/symbol_table.hpp"
@@ -68,16 +69,17 @@ UnnamedCode::UnnamedCode(Memory& file, const elf::File& elf) {
   if (!elf.encoding.wide || elf.encoding.big_endian ||
       (elf.machine != EM_X86_64 && elf.machine != EM_AARCH64))
     return;
-  read_stubs(file, elf);
+  file_ = &file;
+  elf_ = &elf;
+  for (const elf::Section& section : elf.sections)
+    if (is_stub_section(elf.name(section)))
+      stub_sections_.push_back({section.address, section.address + section.size});
   read_frames(file, elf);
 }
 
 void UnnamedCode::read_stubs(Memory& file, const elf::File& elf) {
-  const bool has_stubs = std::ranges::any_of(elf.sections, [&](const elf::Section& section) {
-    return is_stub_section(elf.name(section));
-  });
   const auto table = elf::SymbolTable::read(file, elf, SHT_DYNSYM);
-  if (!has_stubs || !table) return;
+  if (!table) return;
   Slots slots;
   std::vector<std::string> lazy;  // of .rela.plt, in its order
   for (const elf::Section& section : elf.sections) {
@@ -149,7 +151,12 @@ void UnnamedCode::read_frames(Memory& file, const elf::File& elf) {
   }
 }
 
-std::optional<UnnamedCode::Found> UnnamedCode::find_stub(Address address) const {
+std::optional<UnnamedCode::Found> UnnamedCode::find_stub(Address address) {
+  if (std::ranges::none_of(stub_sections_, [&](const Code& section) {
+        return address >= section.start && address < section.end;
+      }))
+    return std::nullopt;
+  if (!std::exchange(has_read_stubs_, true)) read_stubs(*file_, *elf_);
   const auto after = stubs_.upper_bound(address);
   if (after == stubs_.begin()) return std::nullopt;
   const auto& [start, stub] = *std::prev(after);

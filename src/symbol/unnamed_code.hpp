@@ -16,14 +16,15 @@ namespace vitrine::symbol {
 class UnnamedCode {
  public:
   UnnamedCode() = default;
-  /// x86-64 and aarch64, little-endian; of other files it knows nothing.
+  /// x86-64 and aarch64, little-endian; of other files it knows nothing. Both must outlive this.
   UnnamedCode(Memory& file, const elf::File& elf);
 
   struct Found {
     std::string name;
     Address start = 0;
   };
-  [[nodiscard]] std::optional<Found> find_stub(Address address) const;
+  /// All stubs are read once an address of one is asked for.
+  [[nodiscard]] std::optional<Found> find_stub(Address address);
   /// `+0x` and the function's own address in the file, hexadecimal.
   [[nodiscard]] std::optional<Found> find_function(Address address) const;
 
@@ -32,16 +33,20 @@ class UnnamedCode {
   void read_stubs(Memory& file, const elf::File& elf);
   void read_frames(Memory& file, const elf::File& elf);
 
+  Memory* file_ = nullptr;
+  const elf::File* elf_ = nullptr;
   struct Stub {
     Address end = 0;
     std::string name;
   };
   std::map<Address, Stub> stubs_;
+  bool has_read_stubs_ = false;
   std::vector<Address> starts_;  // of functions, sorted
   struct Code {
     Address start = 0, end = 0;
   };
-  std::vector<Code> code_;  // sections of it, without stubs
+  std::vector<Code> code_;           // sections of it, without stubs
+  std::vector<Code> stub_sections_;  // the others
 };
 
 }  // namespace vitrine::symbol

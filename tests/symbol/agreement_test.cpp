@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <utility>
 
+#include "elf/file.hpp"
 #include "elf/symbols.hpp"
 #include "sandbox/files.hpp"
+#include "symbol/assembly_lines.hpp"
 #include "symbol/llvm_symbolizer.hpp"
 #include "symbol/symboliser.hpp"
 
@@ -175,6 +178,42 @@ TEST(Agreement, AssemblyWithoutTypesAndSizes) {
   }
   ASSERT_EQ(answer.frames.back().size(), 1U);
   EXPECT_EQ(answer.frames.back()[0].name, "sized");
+}
+
+// By the line table alone, where it is one of assembly.
+TEST(Agreement, LinesOfAssemblyWithoutTheirUnit) {
+  const auto lines_at = [](const std::string& path, std::string_view function) {
+    auto memory = sandbox::FileMemory::from(sandbox::open_regular_at(AT_FDCWD, path).value());
+    const auto elf = elf::read_file(**memory).value();
+    const auto content = [&](const char* name) {
+      return elf::read_section(**memory, elf, *elf.find(name), 64U << 20).value().bytes;
+    };
+    const auto lines = content(".debug_line"), strings = content(".debug_line_str");
+    const Address start =
+        elf::find_file_symbols(**memory, {&function, 1}).value().front().value().value;
+    std::vector<std::pair<Address, Frames>> all;
+    for (Address address = start; address < start + 4; ++address)
+      all.emplace_back(address, find_assembly_line({lines, strings}, elf, start, address));
+    return all;
+  };
+  const std::string path = SUBJECT_DIR "/assembly-lines";
+  std::vector<Address> addresses;
+  const auto all = lines_at(path, "_start");
+  for (const auto& [address, frames] : all) addresses.push_back(address);
+  const auto theirs = test::llvm_frames(path, addresses);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Frames frames = all[i].second;
+    ASSERT_EQ(frames.size(), 1U) << i;
+    EXPECT_EQ(frames[0].name, "");
+    EXPECT_TRUE(frames[0].file.ends_with("symbol/assembly.s")) << frames[0].file;
+    ASSERT_EQ(theirs[i].size(), 1U);
+    frames[0].name = theirs[i][0].name;
+    frames[0].start_line = theirs[i][0].start_line;
+    EXPECT_TRUE(test::same(frames, theirs[i])) << test::described(theirs[i]);
+  }
+  // A compiler's unit has more to say.
+  for (const auto& [address, frames] : lines_at(SUBJECT_DIR "/gcc-dwarf5", "main"))
+    EXPECT_TRUE(frames.empty());
 }
 
 // Neither compiler gives a linkage name to members of local classes.
