@@ -152,7 +152,7 @@ std::vector<Frames> FileNames::find(std::span<const Address> addresses, bool wit
   for (const Wanted& one : wanted) places.push_back(one.address);
   std::vector<Symbol> symbols = find_symbols(places);
   std::vector<Frames> described(wanted.size());
-  std::optional<std::uint32_t> last;  // unit that is to be read
+  std::optional<std::uint32_t> last;  // unit that is read
   for (std::size_t i = 0; i < wanted.size() && dwarf != nullptr; ++i) {
     if (symbols[i] && symbols[i]->has_size) described[i] = dwarf->find_in_assembly(places[i]);
     if (described[i].empty()) last = wanted[i].unit;

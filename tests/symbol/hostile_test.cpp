@@ -248,13 +248,14 @@ TEST_F(Hostile, WhatHasWaitedLongestForDebugInformationIsDropped) {
   }
 }
 
-/// What is known of a large program's main, by a parser that has less memory than it needs.
+/// What is known of much of a large program's code, by a parser that has less memory than it needs.
 Resolved resolve_within(const Limits& limits) {
   ::malloc_trim(0);
   Symboliser symboliser(limits);
   const auto file = opened(LARGE_PROGRAM);
-  const Resolved resolved = symboliser.resolve({LARGE_PROGRAM, file.get(), {}},
-                                               std::vector{address_of(LARGE_PROGRAM, "main")});
+  std::vector<Address> addresses(20'000, address_of(LARGE_PROGRAM, "main"));
+  for (std::size_t i = 0; i < addresses.size(); ++i) addresses[i] += i;
+  const Resolved resolved = symboliser.resolve({LARGE_PROGRAM, file.get(), {}}, addresses);
   EXPECT_EQ(resolved.problem, "its parser was stopped: it needed more than 1 MiB; it has no names");
   return resolved;
 }
@@ -264,6 +265,20 @@ TEST_F(Hostile, WorkersHaveAPartOfTheMemory) {
   Limits limits;
   limits.worker_data = 1U << 20;
   resolve_within(limits);
+}
+
+// One name takes no index of all symbols.
+TEST_F(Hostile, ANameOfALargeProgramTakesLittleMemory) {
+  Limits limits;
+  limits.worker_data = 1U << 20;
+  Symboliser symboliser(limits);
+  const auto file = opened(LARGE_PROGRAM);
+  const Resolved resolved = symboliser.resolve({LARGE_PROGRAM, file.get(), {}},
+                                               std::vector{address_of(LARGE_PROGRAM, "main")});
+  EXPECT_EQ(resolved.problem,
+            "its parser was stopped: it needed more than 1 MiB; names come from its symbol table");
+  ASSERT_EQ(resolved.frames.at(0).size(), 1U);
+  EXPECT_EQ(resolved.frames[0][0].name, "main");
 }
 
 // The kernel ends them first where memory runs out.
