@@ -361,7 +361,9 @@ void Reducer::add_latency(const Fire& fire, const BoundReduction& site) {
 
 std::string Reducer::match_of(const Fire& fire, const BoundReduction& site) {
   std::string key;
-  append_key(key, std::int64_t{fire.pid});  // what another process calls the same is not the same
+  // What another process calls the same is not the same, though it has the number of the one that began it.
+  append_key(key, std::int64_t{fire.pid});
+  append_key(key, fire.process_start_ns);
   if (!site.match) {
     append_key(key, std::int64_t{fire.tid});
     return key;

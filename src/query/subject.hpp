@@ -210,6 +210,7 @@ struct Fire {
   std::string_view trace_id;                        ///< lower-case hex; empty: none
   std::string_view span_id;
   std::uint64_t time_ns = 0;  ///< of any clock that does not jump
+  std::uint64_t process_start_ns = 0;  ///< distinguishes processes with the same number
   std::int32_t pid = 0;
   std::int32_t tid = 0;
   std::uint32_t cpu = 0;

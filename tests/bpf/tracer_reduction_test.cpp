@@ -1,8 +1,12 @@
 // What is added up in the kernel equals what was fired.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <thread>
@@ -168,6 +172,51 @@ TEST(Reductions, LatencyMatchedByAnArgumentAcrossThreads) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].count, 50u);
   EXPECT_EQ(rows[1].count, 50u);
+}
+
+/// Runs `body` in a child, with this number if one is given, until its end. Returns its number; -1: none with
+/// that number could be made.
+template <class Body>
+pid_t run_child(pid_t number, Body body) {
+  clone_args arguments{};
+  arguments.exit_signal = SIGCHLD;
+  if (number != 0) {
+    arguments.set_tid = reinterpret_cast<std::uintptr_t>(&number);
+    arguments.set_tid_size = 1;
+  }
+  const auto pid = static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof arguments));
+  if (pid == 0) {
+    body();
+    ::_exit(0);
+  }
+  if (pid > 0) ::waitpid(pid, nullptr, 0);
+  return pid;
+}
+
+TEST(Reductions, AStartIsNotThatOfALaterProcessWithItsNumber) {
+  for (const bool by_argument : {false, true}) {
+    OwnTracer own(adding_up());
+    auto start = program(VITRINE_LATENCY_START, {value(in_register(rdi))});
+    auto end = program(VITRINE_LATENCY_END, {value(in_register(rdi))});
+    if (by_argument) start.match = end.match = 0;
+    own.trace(vitrine_test_site, start, 0, std::nullopt);
+    own.trace(vitrine_test_end_site, end, 1, std::nullopt);
+    const pid_t first = run_child(0, [] { vitrine_test_fire(7); });
+    ASSERT_GT(first, 0);
+    ASSERT_EQ(run_child(first, [] { vitrine_test_end(7); }), first);
+    EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_STARTS], 1u);
+    EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_ENDS_UNMATCHED], 1u);
+    EXPECT_THAT(rows_of(own), IsEmpty());
+    ASSERT_EQ(run_child(first,
+                        [] {
+                          vitrine_test_fire(7);
+                          vitrine_test_end(7);
+                        }),
+              first);
+    const auto rows = rows_of(own);
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows[0].count, 1u);
+  }
 }
 
 TEST(Reductions, SayWhenThereIsNoRoomForAnotherGroup) {

@@ -158,6 +158,25 @@ TEST_F(Reduction, MatchesLatencyByArgument) {
   EXPECT_EQ(table.unread, 1U);
 }
 
+TEST_F(Reduction, AStartIsNotThatOfALaterProcessWithItsNumber) {
+  ask(ReductionKind::latency);
+  Reducer reducer(query_);
+  const auto at = [&](std::uint64_t process_start_ns, std::uint64_t ns, Role role) {
+    OrderFire order;
+    order.fire.process_start_ns = process_start_ns;
+    order.fire.time_ns = ns;
+    fire(reducer, order, role);
+  };
+  at(50, 100, Role::start);
+  at(200, 300, Role::end);
+  at(200, 400, Role::start);
+  at(200, 410, Role::end);
+  const ReductionTable table = reducer.table();
+  ASSERT_THAT(table.rows, SizeIs(1));
+  EXPECT_EQ(table.rows[0].sum, Number(std::int64_t{10}));
+  EXPECT_EQ(table.without_start, 1U);
+}
+
 TEST_F(Reduction, PutsWhatIsBeyondTheLimitTogether) {
   ask(ReductionKind::count, "tenant");
   Reducer reducer(query_, 2);

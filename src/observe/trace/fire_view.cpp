@@ -39,6 +39,7 @@ FireView::FireView(const bpf::Fire& fire, const TraceProgram& program, const Tra
   query_.labels = &labels_;
   query_.comm = comm_;
   query_.time_ns = fire.head.event.time_ns;
+  query_.process_start_ns = fire.head.event.process_start_ns;
   query_.pid = fire.head.event.pid;
   query_.tid = fire.head.event.tid;
   query_.cpu = fire.head.event.cpu;

@@ -49,13 +49,18 @@ struct start_key {
   __u32 probe;
 };
 
+struct start {
+  __u64 began;
+  __u64 born; /* as in a vitrine_kept_start */
+};
+
 /// Of an operation that never ends its start stays here: the oldest make room, or there would be none
 /// in the end.
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 1);
   __type(key, struct start_key);
-  __type(value, __u64);
+  __type(value, struct start);
 } starts SEC(".maps");
 
 static __always_inline void count_plainly(__u32 program) {
@@ -210,39 +215,42 @@ static __always_inline int start_key_of(struct scratch* s,
   return 1;
 }
 
-/// Ends the latency that this fire is the end of. False: it has no start, which is counted.
+/// Ends the latency that this fire is the end of. `born`: as in its start. False: it has no start, which is
+/// counted.
 static __always_inline int take_start(struct scratch* s, const struct vitrine_site_program* program,
-                                      __u64* began) {
+                                      __u64 born, __u64* began) {
   struct start_key key = {};
   if (!start_key_of(s, program, &key)) {
     count(VITRINE_TRACE_UNREADABLE, 1);
     return 0;
   }
-  const __u64* start = bpf_map_lookup_elem(&starts, &key);
-  if (!start) {
+  const struct start* start = bpf_map_lookup_elem(&starts, &key);
+  if (!start || start->born != born) {
     count(VITRINE_TRACE_ENDS_UNMATCHED, 1);
     return 0;
   }
-  *began = *start;
+  *began = start->began;
   bpf_map_delete_elem(&starts, &key);
   count(VITRINE_TRACE_STARTS_ENDED, 1);
   return 1;
 }
 
 static __always_inline void note_start(struct scratch* s,
-                                       const struct vitrine_site_program* program, __u64 now) {
+                                       const struct vitrine_site_program* program, __u64 now,
+                                       __u64 born) {
   struct start_key key = {};
   if (!start_key_of(s, program, &key)) {
     count(VITRINE_TRACE_UNREADABLE, 1);
     return;
   }
+  const struct start start = {.began = now, .born = born};
   if (bpf_map_lookup_elem(&starts, &key)) count(VITRINE_TRACE_STARTS_LOST, 1);
-  if (bpf_map_update_elem(&starts, &key, &now, BPF_ANY) == 0) count(VITRINE_TRACE_STARTS, 1);
+  if (bpf_map_update_elem(&starts, &key, &start, BPF_ANY) == 0) count(VITRINE_TRACE_STARTS, 1);
 }
 
-/// `index`: of the program.
+/// `index`: of the program. `born`: of the start or the end of a latency.
 VERIFIED_ALONE int reduce(struct scratch* s, const struct vitrine_site_program* program,
-                          __u32 index, __u64 now) {
+                          __u32 index, __u64 now, __u64 born) {
   if (!s || !program) return 0;
   if (program->role == VITRINE_COUNT) {
     add_up(s, program, index, 0, 0);
@@ -259,10 +267,11 @@ VERIFIED_ALONE int reduce(struct scratch* s, const struct vitrine_site_program* 
     return 0;
   }
   if (program->role == VITRINE_LATENCY_START) {
-    note_start(s, program, now);
+    note_start(s, program, now, born);
     return 0;
   }
   __u64 began = 0;
-  if (take_start(s, program, &began)) add_up(s, program, index, now > began ? now - began : 0, 0);
+  if (take_start(s, program, born, &began))
+    add_up(s, program, index, now > began ? now - began : 0, 0);
   return 0;
 }

@@ -135,11 +135,10 @@ static __always_inline int is_untested(const struct fire* fire) {
 }
 
 /// Of an end whose condition the reader tests: seldom, and with a frame of its own.
-static __noinline int take_untested_start(struct scratch* s,
-                                          const struct vitrine_site_program* program) {
+static __noinline int take_untested_start(struct scratch* s, const struct fire* fire) {
   struct vitrine_fire* head = (struct vitrine_fire*)s->room.out.bytes;
   head->event.kind = VITRINE_RECORD_LATENCY;
-  return take_start(s, program, &head->address);
+  return take_start(s, fire->program, born(fire), &head->address);
 }
 
 enum { FIRE_ENDS_HERE, FIRE_EMITTED, FIRE_ADDED_UP };
@@ -173,7 +172,7 @@ static __always_inline int conclude(struct scratch* s, struct fire* fire, __u32 
     // An end takes its start away, whether the condition holds or not.
     if (!untested && program->where.count && !passes(s, fire, head)) return FIRE_ENDS_HERE;
   }
-  if (untested && program->role == VITRINE_LATENCY_END && !take_untested_start(s, program))
+  if (untested && program->role == VITRINE_LATENCY_END && !take_untested_start(s, fire))
     return FIRE_ENDS_HERE;
   if (program->role == VITRINE_SLOW_START) {
     s->kept.pair.began = fire->now;
@@ -261,6 +260,12 @@ static __noinline int is_rejected_at_once(const struct fire* fire) {
   return !compares(fit(registers[base] >> (operand->shift & 63), operand), test);
 }
 
+/// With a frame of its own.
+static __noinline int add_to_reduction(struct scratch* s, const struct fire* fire) {
+  const int is_latency = fire->program->role >= VITRINE_LATENCY_START;
+  return reduce(s, fire->program, fire->index, fire->now, is_latency ? born(fire) : 0);
+}
+
 static __always_inline int is_plain_count(const struct vitrine_site_program* program) {
   return program->role == VITRINE_COUNT && program->where.count == 0 && !has_groups(program);
 }
@@ -306,7 +311,7 @@ int trace(const __u64* ctx) {
   }
   const int what = consider(s, &fire);
   if (what == FIRE_EMITTED) emit(s, &fire);
-  if (what == FIRE_ADDED_UP) reduce(s, fire.program, fire.index, fire.now);
+  if (what == FIRE_ADDED_UP) add_to_reduction(s, &fire);
   release_scratch(s);
   return 0;
 }
