@@ -174,6 +174,28 @@ TEST(Reductions, LatencyMatchedByAnArgumentAcrossThreads) {
   EXPECT_EQ(rows[1].count, 50u);
 }
 
+TEST(Reductions, LatencyMatchedByTextThatIsThereAsAWhole) {
+  OwnTracer own(adding_up());
+  auto start = program(VITRINE_LATENCY_START, {string(in_register(rdi), 200)});
+  auto end = program(VITRINE_LATENCY_END, {string(in_register(rdi), 200)});
+  start.match = end.match = 0;
+  own.trace(vitrine_test_site, start, 0);
+  own.trace(vitrine_test_end_site, end, 1);
+  const auto pair = [](const std::string& started, const std::string& ended) {
+    vitrine_test_fire(address_of(started.c_str()));
+    vitrine_test_end(address_of(ended.c_str()));
+  };
+  pair("request", "request");
+  const std::string hashed(128, 'h'), captured(200, 'c');
+  pair(hashed, hashed);
+  pair(hashed + "1", hashed + "2");
+  pair(captured + "1", captured + "2");
+  const auto rows = rows_of(own);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].count, 2u);
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_UNREADABLE], 4u);
+}
+
 /// Runs `body` in a child, with this number if one is given, until its end. Returns its number; -1: none with
 /// that number could be made.
 template <class Body>

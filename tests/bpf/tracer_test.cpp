@@ -260,6 +260,27 @@ TEST(Tracer, TellsOnlyWhereTheConditionHolds) {
   }
 }
 
+TEST(Tracer, TextOfWhichOnlyABeginningIsCapturedIsEqualToNone) {
+  for (const vitrine_comparison comparison : {VITRINE_EQ, VITRINE_NE}) {
+    OwnTracer own;
+    const std::string kettle = "kettle", kettles = "kettles", teapot = "teapot";
+    auto what = program(VITRINE_EMIT, {string(in_register(rsi), 6)});
+    add(what, test_of(VITRINE_ON_ARGUMENT_STRING, comparison,
+                      query::string_hash(own.tracer->hash_key(), kettle)));
+    own.trace(vitrine_test_site, what);
+    std::vector<std::pair<std::string, bool>> expected;
+    for (const std::string* text : {&kettle, &kettles, &teapot}) {
+      vitrine_test_fire(0, reinterpret_cast<std::uint64_t>(text->c_str()));
+      if ((*text == kettle) == (comparison == VITRINE_EQ))
+        expected.emplace_back(text->substr(0, 6), text == &kettles);
+    }
+    std::vector<std::pair<std::string, bool>> seen;
+    for (const auto& fire : own.take(expected.size() + 1))
+      seen.emplace_back(text_of(fire.captures.at(0)), fire.captures.at(0).head.cut != 0);
+    EXPECT_EQ(seen, expected);
+  }
+}
+
 // All tests must hold: the first one, on a register, decides before the rest is looked at.
 TEST(Tracer, RejectsByTheFirstTestOnARegister) {
   OwnTracer own;

@@ -150,12 +150,14 @@ TEST_F(Reduction, MatchesLatencyByArgument) {
   at(std::uint64_t{7}, 1, 11, 600, Role::end);   // ended by another thread, as another type
   at(std::int64_t{8}, 1, 12, 210, Role::end);
   at(probe::ValueError{"gone"}, 1, 12, 400, Role::end);
+  at(probe::StringValue{"cut", true}, 1, 12, 500, Role::start);  // of what, is not known
+  at(probe::StringValue{"cut", true}, 1, 12, 600, Role::end);
   const ReductionTable table = reducer.table();
   ASSERT_THAT(table.rows, SizeIs(1));
   EXPECT_EQ(table.rows[0].count, 2U);
   EXPECT_EQ(table.rows[0].sum, Number(std::int64_t{510}));
   EXPECT_EQ(table.without_start, 0U);
-  EXPECT_EQ(table.unread, 1U);
+  EXPECT_EQ(table.unread, 3U);
 }
 
 TEST_F(Reduction, AStartIsNotThatOfALaterProcessWithItsNumber) {

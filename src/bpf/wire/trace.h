@@ -213,7 +213,8 @@ enum vitrine_trace_counter {
   VITRINE_TRACE_BUCKETS_FULL,   /* values not in a histogram: no room for another bucket */
   VITRINE_TRACE_NAMES_FULL,     /* values of groups whose text had no room */
   VITRINE_TRACE_NAMES_CUT,      /* values of groups longer than VITRINE_NAME_BYTES */
-  VITRINE_TRACE_UNREADABLE,     /* fires not added up: the value could not be read */
+  VITRINE_TRACE_UNREADABLE,     /* fires not added up: the value could not be read, or what
+                                   matches is only the beginning of a text */
   VITRINE_TRACE_STARTS,         /* of latencies: remembered */
   VITRINE_TRACE_STARTS_ENDED,   /* of those: forgotten at their ends */
   VITRINE_TRACE_STARTS_LOST,    /* of those: replaced by another before they ended */

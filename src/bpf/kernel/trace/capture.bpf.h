@@ -354,6 +354,7 @@ static long capture_next(__u32 step, void* context) {
   }
   s->value[index & 31] = value;
   s->state[index & 31] = head.state;
+  s->cut[index & 31] = head.cut;
   struct vitrine_captured* out = piece_at(&s->room.out, head_at);
   *out = head;
   walk->done++;

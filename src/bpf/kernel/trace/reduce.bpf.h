@@ -200,6 +200,7 @@ static __always_inline void add_up(struct scratch* s, const struct vitrine_site_
     add_to_bucket(s, program, sum, vitrine_bucket_of(value, is_signed));
 }
 
+/// False: what matches could not be read, or not as a whole, so it may be another's.
 static __always_inline int start_key_of(struct scratch* s,
                                         const struct vitrine_site_program* program,
                                         struct start_key* key) {
@@ -210,8 +211,13 @@ static __always_inline int start_key_of(struct scratch* s,
   const __u32 match = program->match;
   if (match >= VITRINE_CAPTURES) return 1;
   if (s->state[match & 31] != VITRINE_CAPTURED) return 0;
-  key->match = program->capture[match].form == VITRINE_CAPTURE_VALUE ? s->value[match & 31]
-                                                                     : captured_hash(s, match);
+  if (program->capture[match].form == VITRINE_CAPTURE_VALUE) {
+    key->match = s->value[match & 31];
+    return 1;
+  }
+  // Only so much of a text is hashed.
+  if (s->cut[match & 31] || s->text_length[match & 31] > VITRINE_NAME_BYTES) return 0;
+  key->match = captured_hash(s, match);
   return 1;
 }
 

@@ -46,6 +46,7 @@ struct scratch {
   __u64 text_at[32]; /* offset of captured bytes in `out`; 0: none */
   __u32 text_length[32];
   __u8 state[32]; /* enum vitrine_captured_state */
+  __u8 cut[32];   /* there was more than what is captured */
   /* Of the steps: here, not on the stack, where the verifier would follow each number. */
   __u64 operands[VITRINE_CALCULATION_DEPTH]; /* a stack */
   __u64 failed;                              /* the address that could not be read */

@@ -5,10 +5,14 @@
 #include "bpf/kernel/hash.bpf.h"
 #include "bpf/kernel/trace/trace_state.bpf.h"
 
-/// Hash of a captured string; 0 when there is none.
+#define HASH_OF_CUT_TEXT 1
+
+/// Hash of a captured string; 0 when there is none. HASH_OF_CUT_TEXT, which no other text has, if there was more of it
+/// than is captured: it is equal to no text.
 static __always_inline __u64 captured_hash(struct scratch* s, __u32 capture) {
   const __u64 at = s->text_at[capture & 31];
   if (s->state[capture & 31] != VITRINE_CAPTURED || !at) return 0;
+  if (s->cut[capture & 31]) return HASH_OF_CUT_TEXT;
   return hash_text(piece_at(&s->room.out, at), s->text_length[capture & 31]);
 }
 
