@@ -282,9 +282,12 @@ Result<std::vector<ReductionRow>> read_reduction_rows(const ReductionTables& tab
     if (shape == of_probe.end() || row.others) return row;
     const std::vector<bool>& is_text = shape->second->argument_is_text;
     for (std::size_t i = 0; i < is_text.size(); ++i) {
-      row.arguments.push_back({group.argument[i], std::nullopt});
-      if (is_text[i] && group.argument[i] > VITRINE_NULL_TEXT)
-        row.arguments.back().text = names.of(group.argument[i]).text;
+      ReductionRow::Argument& argument = row.arguments.emplace_back();
+      argument.value = group.argument[i];
+      if (!is_text[i] || group.argument[i] <= VITRINE_NULL_TEXT) continue;
+      ReductionRow::Label name = names.of(group.argument[i]);
+      argument.text = std::move(name.text);
+      argument.cut = name.cut;
     }
     return row;
   };

@@ -118,11 +118,12 @@ struct ReductionRow {
   struct Argument {
     std::uint64_t value = 0;          ///< a number, or a hash
     std::optional<std::string> text;  ///< of a captured string
+    bool cut = false;                 ///< that is only its beginning
   };
   /// One label's value. `text` is nullopt when the table of names was full.
   struct Label {
     std::optional<std::string> text;
-    bool cut = false;  ///< it was longer than VITRINE_NAME_BYTES
+    bool cut = false;  ///< that is only its beginning
   };
 
   std::uint32_t probe = 0;  ///< vitrine_site_program::probe

@@ -273,6 +273,8 @@ void merge(ReductionTable& into, const ReductionTable& table, std::size_t max_gr
   into.without_start += table.without_start;
   into.without_end += table.without_end;
   into.lost += table.lost;
+  into.cut_texts += table.cut_texts;
+  into.without_text += table.without_text;
 }
 
 void sort_rows(ReductionTable& table) {

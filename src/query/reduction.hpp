@@ -180,6 +180,8 @@ struct ReductionTable {
   std::uint64_t without_start = 0;  ///< ends that had no start
   std::uint64_t without_end = 0;    ///< starts forgotten: another followed, or 65,536 later ones
   std::uint64_t lost = 0;           ///< fires that could not be added up
+  std::uint64_t cut_texts = 0;      ///< of groups in the kernel: only their beginnings count
+  std::uint64_t without_text = 0;   ///< fires in groups whose text had no room
 };
 
 /// Adds a row to another, whatever their groups.

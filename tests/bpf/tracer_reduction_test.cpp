@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <map>
@@ -83,6 +84,24 @@ TEST(Reductions, CountInGroupsOfArguments) {
     seen[{row.arguments[0].value, *row.arguments[1].text}] = row.count;
   }
   EXPECT_EQ(seen, expected);
+}
+
+TEST(Reductions, GroupsOfTextOfWhichOnlyTheBeginningIsKeptAreMarked) {
+  for (const std::uint32_t captured : {8u, 256u}) {
+    OwnTracer own(adding_up());
+    auto what = program(VITRINE_COUNT, {string(in_register(rdi), captured)});
+    what.groups = 1;
+    own.trace(vitrine_test_site, what);
+    const std::string beginning(std::min<std::size_t>(captured, VITRINE_NAME_BYTES), 'x');
+    for (const char* rest : {"", "1", "2"})
+      vitrine_test_fire(address_of((beginning + rest).c_str()));
+    std::map<std::pair<std::string, bool>, std::uint64_t> seen;
+    for (const ReductionRow& row : rows_of(own))
+      seen[{row.arguments.at(0).text.value_or("?"), row.arguments[0].cut}] += row.count;
+    const decltype(seen) expected{{{beginning, false}, 1}, {{beginning, true}, 2}};
+    EXPECT_EQ(seen, expected);
+    EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_NAMES_CUT], 1u);
+  }
 }
 
 TEST(Reductions, SumAndHistogramOfSignedAndUnsigned) {
@@ -410,13 +429,20 @@ TEST_F(ByLabel, LongValuesAreCutAndCounted) {
   const layout::Label entry{{key.size(), address_of(key.data())},
                             {value.size(), address_of(value.data())}};
   const layout::SetV1 set{address_of(&entry), 1, 1};
+  const layout::Label whole{entry.key, {VITRINE_NAME_BYTES, address_of(value.data())}};
+  const layout::SetV1 set_of_whole{address_of(&whole), 1, 1};
   v1_slot = address_of(&set);
   vitrine_test_fire(0);
+  v1_slot = address_of(&set_of_whole);
+  vitrine_test_fire(0);
+  vitrine_test_fire(0);
   const auto rows = rows_of(own);
-  ASSERT_EQ(rows.size(), 1u);
-  ASSERT_TRUE(rows[0].labels.at(0));
-  EXPECT_EQ(rows[0].labels[0]->text, value.substr(0, VITRINE_NAME_BYTES));
-  EXPECT_TRUE(rows[0].labels[0]->cut);
+  ASSERT_EQ(rows.size(), 2u);
+  for (const ReductionRow& row : rows) {
+    ASSERT_TRUE(row.labels.at(0));
+    EXPECT_EQ(row.labels[0]->text, value.substr(0, VITRINE_NAME_BYTES));
+    EXPECT_EQ(row.labels[0]->cut, row.count == 1);
+  }
   EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_NAMES_CUT], 1u);
 }
 

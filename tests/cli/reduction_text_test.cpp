@@ -235,6 +235,8 @@ TEST(Units, AreThreeDigitsAndAUnit) {
 TEST(ReductionJson, HasAnObjectARow) {
   ReductionTable table = latencies();
   table.without_end = 4;
+  table.cut_texts = 5;
+  table.without_text = 6;
   table.rows[0].keys[0] = text("\xff");
   const auto objects = to_json(table);
   ASSERT_EQ(objects.size(), 2U);
@@ -252,7 +254,10 @@ TEST(ReductionJson, HasAnObjectARow) {
     sum += bucket[2].get<std::uint64_t>();
   }
   EXPECT_EQ(sum, 1000U);
-  EXPECT_EQ(objects[1], Json({{"without_end", 4}}));
+  EXPECT_EQ(objects[1], Json({{"without_end", 4}, {"cut_texts", 5}, {"without_text", 6}}));
+  const std::string shown = reduction_text(table, plain, {});
+  EXPECT_THAT(shown, HasSubstr("  5 texts of groups cut: "));
+  EXPECT_THAT(shown, HasSubstr("  6 fires in groups printed ?: "));
 }
 
 TEST(ReductionJson, KeepsNumbersExact) {

@@ -197,7 +197,7 @@ struct vitrine_group_bucket {
 /* The text behind a hash in a group. */
 struct vitrine_name {
   __u32 length; /* kept here */
-  __u32 whole;  /* the value's own */
+  __u32 whole;  /* the value's own, or more than `length`: only a beginning was captured */
   __u8 bytes[VITRINE_NAME_BYTES];
 };
 
@@ -211,8 +211,8 @@ enum vitrine_trace_counter {
   VITRINE_TRACE_UNKNOWN,        /* fires of processes of which nothing was known yet */
   VITRINE_TRACE_GROUPS_FULL,    /* fires added up without their group: no room for another */
   VITRINE_TRACE_BUCKETS_FULL,   /* values not in a histogram: no room for another bucket */
-  VITRINE_TRACE_NAMES_FULL,     /* values of groups whose text had no room */
-  VITRINE_TRACE_NAMES_CUT,      /* values of groups longer than VITRINE_NAME_BYTES */
+  VITRINE_TRACE_NAMES_FULL,     /* fires of groups whose text had no room */
+  VITRINE_TRACE_NAMES_CUT,      /* texts of groups of which only a beginning is kept */
   VITRINE_TRACE_UNREADABLE,     /* fires not added up: the value could not be read, or what
                                    matches is only the beginning of a text */
   VITRINE_TRACE_STARTS,         /* of latencies: remembered */

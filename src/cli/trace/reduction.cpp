@@ -163,6 +163,8 @@ std::vector<Json> to_json(const ReductionTable& table) {
   add("without_start", table.without_start);
   add("without_end", table.without_end);
   add("lost", table.lost);
+  add("cut_texts", table.cut_texts);
+  add("without_text", table.without_text);
   if (!left_out.empty()) objects.push_back(std::move(left_out));
   return objects;
 }

@@ -43,7 +43,7 @@ class ReductionOptions {
 /// counts "sum","min","max" (null: not known), of hist and latency "p50","p90","p99" and
 /// "buckets":[[low,high,count]…], both ends among the values. Latencies are in nanoseconds. In
 /// "by", a label that is not set is null; "truncated" has an entry for each of "by" that is longer than
-/// what is kept of it. The row of groups past the limit has "others":true and no "probe". Then, if anything was left out, {"unread","without_start","without_end","lost"}.
+/// what is kept of it. The row of groups past the limit has "others":true and no "probe". Then, if anything was left out, {"unread","without_start","without_end","lost","cut_texts","without_text"}.
 std::vector<Json> to_json(const query::ReductionTable& table);
 
 // What was added up so far: again and again on a terminal, and once at the end.

@@ -430,6 +430,10 @@ std::string remarks(const ReductionTable& table, const ReductionLook& look) {
   add_count(table.without_end, "start",
             "without an end: another start followed, or too many were pending");
   add_count(table.lost, "fire", "lost: the table of the kernel was full");
+  add_count(table.cut_texts, "text",
+            "of groups cut: only the first bytes distinguish these groups");
+  add_count(table.without_text, "fire",
+            "in groups printed ?: the kernel has no room for their text");
   return out;
 }
 

@@ -156,6 +156,8 @@ Result<query::ReductionTable> TraceReduction::table(bpf::Tracer& tracer) const {
   table.unread += counters[VITRINE_TRACE_UNREADABLE];
   table.without_start += counters[VITRINE_TRACE_ENDS_UNMATCHED];
   table.without_end += counters[VITRINE_TRACE_STARTS_LOST] + forgotten(counters);
+  table.cut_texts += counters[VITRINE_TRACE_NAMES_CUT];
+  table.without_text += counters[VITRINE_TRACE_NAMES_FULL];
   table.lost += counters[VITRINE_TRACE_BUCKETS_FULL] + counters[VITRINE_TRACE_BUSY];
   // Calls that the condition does not hold for have no start, or no end.
   if (query_.of_calls && query_.match == std::nullopt && has_condition_)
@@ -209,7 +211,7 @@ query::Key TraceReduction::key_of(const TraceProgram& program, const Bound& subj
   if (subject.kind == Bound::Kind::capture) {
     if (argument >= raw.arguments.size()) return std::nullopt;
     const bpf::ReductionRow::Argument& part = raw.arguments[argument++];
-    if (part.text) return probe::StringValue{*part.text, false};
+    if (part.text) return probe::StringValue{*part.text, part.cut};
     return program.key(subject.slot, part.value);
   }
   const auto index = selected_index(subject);

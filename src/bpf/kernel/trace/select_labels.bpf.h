@@ -117,7 +117,7 @@ static long select_from_attribute(__u32 index, void* context) {
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
     if (trace_config.selected[i].kind == VITRINE_SELECT_LABEL &&
         selection->definition->selected_key[i] == number + 1)
-      s->found.hash[i] = name_of_copy(s, offsetof(struct scratch, work) + at + 2, length);
+      s->found.hash[i] = name_of_copy(s, offsetof(struct scratch, work) + at + 2, length, 0);
   s->attribute = at + 2 + length;
   return 0;
 }
@@ -132,9 +132,9 @@ static __always_inline void select_ids(struct selection* selection, __u32 trace,
   if (!present) return;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) {
     if (trace_config.selected[i].kind == VITRINE_SELECT_TRACE_ID)
-      s->found.hash[i] = name_of_copy(s, work + trace, 16);
+      s->found.hash[i] = name_of_copy(s, work + trace, 16, 0);
     if (trace_config.selected[i].kind == VITRINE_SELECT_SPAN_ID)
-      s->found.hash[i] = name_of_copy(s, work + span, 8);
+      s->found.hash[i] = name_of_copy(s, work + span, 8, 0);
   }
 }
 
