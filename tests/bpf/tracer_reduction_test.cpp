@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -444,6 +445,76 @@ TEST_F(ByLabel, LongValuesAreCutAndCounted) {
     EXPECT_EQ(row.labels[0]->cut, row.count == 1);
   }
   EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_NAMES_CUT], 1u);
+}
+
+std::string attribute(char key, const std::string& value) {
+  return std::string{key, static_cast<char>(value.size())} + value;
+}
+
+TEST_F(ByLabel, RecordsWithMoreAttributesThanAreReadAreCounted) {
+  OwnTracer own(options());
+  own.trace(vitrine_test_site, what);
+  ASSERT_TRUE(own.tracer->want(::getpid(), target_with(4)));
+  alignas(8) char record[2048]{};
+  const auto put = [&](const std::string& attributes) {
+    record[24] = 1;
+    const auto size = static_cast<std::uint16_t>(attributes.size());
+    std::memcpy(record + 26, &size, sizeof size);
+    std::memcpy(record + 28, attributes.data(), attributes.size());
+    record_slot = address_of(record);
+    vitrine_test_fire(0);
+  };
+  std::string before;
+  for (int i = 0; i < 4; ++i) before += attribute(1, std::string(250, 'a'));
+  const std::string acme = attribute(4, "acme");
+  const std::size_t left = 1024 - before.size() - acme.size() - 2;
+  put(before + attribute(2, std::string(left, 'b')) + acme);
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_CUT], 0u);
+  put(before + attribute(2, std::string(left + 1, 'b')) + acme);
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_CUT], 1u);
+  EXPECT_THAT(counts_by_label(own), UnorderedElementsAre(Pair(ElementsAre("acme"), 1),
+                                                         Pair(ElementsAre("(not set)"), 1)));
+}
+
+TEST_F(ByLabel, OfRecordsThatGoOnInTheNextPage) {
+  OwnTracer own(options());
+  own.trace(vitrine_test_site, what);
+  auto target = target_with(4);
+  target.definitions[1].shape = VITRINE_COUNTED_RECORD;
+  ASSERT_TRUE(own.tracer->want(::getpid(), target));
+  constexpr std::size_t page = 4096, header = 34;
+  auto* pages = static_cast<char*>(
+      ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  /// With two attributes, of which `in_page` bytes are in the first page.
+  const auto fire = [&](std::size_t in_page, const std::string& tenant) {
+    const std::string attributes = attribute(3, "x") + attribute(4, tenant);
+    char* record = pages + page - header - in_page;
+    record[32] = 1;
+    record[33] = 2;
+    std::memcpy(record + header, attributes.data(), attributes.size());
+    record_slot = address_of(record);
+    vitrine_test_fire(0);
+  };
+  fire(5, "over");
+  fire(0, "behind");
+  fire(7 + 2, "within");
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_CUT], 0u);
+  fire(3 + 2 + 4, "last");  // the next page is not needed
+  ::mprotect(pages + page, page, PROT_NONE);
+  vitrine_test_fire(0);
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_CUT], 0u);
+  record_slot += 4;  // seen from there, its first attribute goes on in the page that is gone
+  pages[page - 9 + 4 - 2] = 1;
+  pages[page - 9 + 4 - 1] = 2;
+  vitrine_test_fire(0);
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_CUT], 1u);
+  EXPECT_THAT(counts_by_label(own),
+              UnorderedElementsAre(Pair(ElementsAre("over"), 1), Pair(ElementsAre("behind"), 1),
+                                   Pair(ElementsAre("within"), 1), Pair(ElementsAre("last"), 2),
+                                   Pair(ElementsAre("(not set)"), 1)));
+  record_slot = 0;
+  ::munmap(pages, 2 * page);
 }
 
 constexpr std::uint32_t for_the_reader = VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_UNTESTED;

@@ -119,6 +119,7 @@ static long select_from_attribute(__u32 index, void* context) {
         selection->definition->selected_key[i] == number + 1)
       s->found.hash[i] = name_of_copy(s, offsetof(struct scratch, work) + at + 2, length, 0);
   s->attribute = at + 2 + length;
+  s->attributes_read++;
   return 0;
 }
 
@@ -138,6 +139,20 @@ static __always_inline void select_ids(struct selection* selection, __u32 trace,
   }
 }
 
+/// Reads what may be of the attributes of a counted record, as copy_counted_record(): the next page need not be there.
+/// Returns how many bytes of it are in s->work.
+VERIFIED_ALONE __u64 read_counted_attributes(struct scratch* s, __u64 attributes) {
+  if (!s) return 0;
+  const __u64 in_page = 4096 - (attributes & 4095);
+  if (in_page >= RECORD_WINDOW)
+    return read_user(s->work, RECORD_WINDOW, attributes) ? 0 : RECORD_WINDOW;
+  const __u64 first = bounded(in_page, RECORD_WINDOW);
+  if (first == 0 || read_user(s->work, first, attributes)) return 0;
+  const __u64 rest = bounded(RECORD_WINDOW - first, 2 * RECORD_WINDOW);
+  if (rest > RECORD_WINDOW || read_user(s->work + first, rest, attributes + first)) return first;
+  return RECORD_WINDOW;
+}
+
 /// Layouts: abi/thread_context.hpp, abi/elastic.hpp.
 static __always_inline void select_from_record(struct selection* selection, __u32 shape,
                                                __u64 record) {
@@ -155,28 +170,30 @@ static __always_inline void select_from_record(struct selection* selection, __u3
   }
   if (s->work[shape == VITRINE_SIZED_RECORD ? 24 : 32] != 1) return;
   select_ids(selection, 0, 16);
-  // Of a counted record the attributes' size is not known; they end with their number.
-  __u64 size = *(const __u16*)(s->work + 26);
-  __u64 most = 256;
+  s->attribute = s->attributes_read = 0;
   if (shape == VITRINE_COUNTED_RECORD) {
-    most = s->work[33];
-    size = RECORD_WINDOW;
+    // The attributes' size is not known; they end with their number.
+    const __u64 most = s->work[33];
+    if (most == 0) return;
+    s->attributes_end = read_counted_attributes(s, record + header);
+    if (!s->attributes_end) count(VITRINE_TRACE_FAULTS, 1);
+    bpf_loop(most, select_from_attribute, selection, 0);
+    if (s->attributes_end && s->attributes_read < most) count(VITRINE_TRACE_CUT, 1);
+    return;
   }
-  if (size > RECORD_WINDOW) size = RECORD_WINDOW;
-  __u64 attributes = record + header;
-  if (shape == VITRINE_COUNTED_RECORD) {
-    const __u64 in_page = 4096 - (attributes & 4095);
-    if (in_page < size) size = in_page;
+  __u64 size = *(const __u16*)(s->work + 26);
+  if (size > RECORD_WINDOW) {
+    count(VITRINE_TRACE_CUT, 1);
+    size = RECORD_WINDOW;
   }
   size = bounded(size, 2 * RECORD_WINDOW);
   if (size == 0 || size > RECORD_WINDOW) return;
-  if (read_user(s->work, size, attributes)) {
+  if (read_user(s->work, size, record + header)) {
     count(VITRINE_TRACE_FAULTS, 1);
     return;
   }
-  s->attribute = 0;
   s->attributes_end = size;
-  bpf_loop(most, select_from_attribute, selection, 0);
+  bpf_loop(256, select_from_attribute, selection, 0);
 }
 
 /// The same once for all fires with vitrine's writer's block in force.

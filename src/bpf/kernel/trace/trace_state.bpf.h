@@ -60,6 +60,7 @@ struct scratch {
   /* Of a search through one set: here, not on the stack, where the verifier would follow it. */
   struct selected_values found;
   __u64 attribute, attributes_end; /* in `work` */
+  __u64 attributes_read;
   struct vitrine_group group;
   struct vitrine_name name;
   struct vitrine_kept_start kept;
