@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bitset>
 #include <cerrno>
 #include <cstdint>
@@ -26,6 +27,21 @@ namespace {
 constexpr char all_types[] = "/sys/kernel/btf/vmlinux";
 constexpr std::size_t most_bytes = 256U << 20;
 constexpr unsigned deepest = 32;  ///< structs, arrays and modifiers within each other
+
+/// Those of kernel/kernel_types.bpf.h that programs look into: one that lacks here is not found by libbpf.
+constexpr const char* structs_of_programs[] = {"bpf_iter__bpf_map_elem",
+                                               "bpf_iter__task",
+                                               "bpf_iter_meta",
+                                               "file",
+                                               "inode",
+                                               "mm_struct",
+                                               "pid",
+                                               "super_block",
+                                               "task_struct",
+                                               "thread_info",
+                                               "thread_struct",
+                                               "upid",
+                                               "vm_unmapped_area_info"};
 
 /// How many bytes of a type follow its btf_type. Nothing: a kind that is not known.
 std::optional<std::size_t> bytes_behind(std::uint32_t info) {
@@ -79,7 +95,6 @@ class AllTypes {
     types.types_ = sections.subspan(header.type_off, header.type_len);
     types.strings_ = sections.subspan(header.str_off, header.str_len);
     if (types.strings_.empty() || types.strings_.back() != std::byte{0}) return malformed();
-    TRY(types.find_places());
     return types;
   }
 
@@ -87,9 +102,17 @@ class AllTypes {
     return fail(ErrorCode::malformed, "the kernel's type information is invalid");
   }
 
-  [[nodiscard]] bool has(std::uint32_t id) const { return id != 0 && id < places_.size(); }
-  /// Structs and unions that have a name.
-  [[nodiscard]] const std::vector<std::uint32_t>& structs() const { return structs_; }
+  /// Reads on until a type is known. False: there is none of this number.
+  Result<bool> reach(std::uint32_t id) {
+    while (id >= places_.size() && !is_at_end()) TRY(read_next());
+    return id != 0 && id < places_.size();
+  }
+  /// Reads on to the next struct or union that has a name. Returns its number; 0: there is none.
+  Result<std::uint32_t> next_struct() {
+    while (!is_at_end())
+      if (TRY(read_next())) return static_cast<std::uint32_t>(places_.size() - 1);
+    return 0;
+  }
 
   [[nodiscard]] btf_type at(std::uint32_t id) const { return at_place<btf_type>(places_[id]); }
 
@@ -117,37 +140,42 @@ class AllTypes {
     return value;
   }
 
-  Result<void> find_places() {
-    places_.reserve(types_.size() / 24);
-    places_.push_back(0);  // type 0 is void
-    std::size_t place = 0;
-    while (place < types_.size()) {
-      if (types_.size() - place < sizeof(btf_type)) return malformed();
-      const auto type = at_place<btf_type>(place);
-      const auto behind = bytes_behind(type.info);
-      if (!behind || types_.size() - place - sizeof(btf_type) < *behind) return malformed();
-      const auto kind = BTF_INFO_KIND(type.info);
-      if ((kind == BTF_KIND_STRUCT || kind == BTF_KIND_UNION) && type.name_off != 0)
-        structs_.push_back(static_cast<std::uint32_t>(places_.size()));
-      places_.push_back(static_cast<std::uint32_t>(place));
-      place += sizeof(btf_type) + *behind;
-    }
-    return {};
+  [[nodiscard]] bool is_at_end() const { return read_ >= types_.size(); }
+
+  /// Returns whether it is a struct or union that has a name.
+  Result<bool> read_next() {
+    if (types_.size() - read_ < sizeof(btf_type)) return malformed();
+    const auto type = at_place<btf_type>(read_);
+    const auto behind = bytes_behind(type.info);
+    if (!behind || types_.size() - read_ - sizeof(btf_type) < *behind) return malformed();
+    places_.push_back(static_cast<std::uint32_t>(read_));
+    read_ += sizeof(btf_type) + *behind;
+    const auto kind = BTF_INFO_KIND(type.info);
+    return (kind == BTF_KIND_STRUCT || kind == BTF_KIND_UNION) && type.name_off != 0;
   }
 
   std::span<const std::byte> types_, strings_;
-  std::vector<std::uint32_t> places_, structs_;
+  std::size_t read_ = 0;
+  std::vector<std::uint32_t> places_{0};  // type 0 is void
 };
-
-using IsWanted = std::function<bool(std::string_view)>;
 
 class Selection {
  public:
-  Selection(const AllTypes& all, const IsWanted& is_wanted) : all_(all), is_wanted_(is_wanted) {}
+  Selection(AllTypes& all, std::span<const std::string_view> names) : all_(all), names_(names) {
+    for (const std::string_view name : names) likely_.set(place_of(name));
+  }
 
+  /// Reads no farther than to the last that is asked for: most are among the first tenth.
   Result<void> take_structs() {
-    for (const std::uint32_t id : all_.structs())
-      if (is_wanted_(all_.name(all_.at(id).name_off))) TRY(take(id, 0));
+    std::unordered_set<std::string_view> missing(names_.begin(), names_.end());
+    std::vector<std::uint32_t> found;
+    while (!missing.empty()) {
+      const std::uint32_t id = TRY(all_.next_struct());
+      if (id == 0) break;
+      const std::string_view name = all_.name(all_.at(id).name_off);
+      if (is_wanted(name) && missing.erase(name) != 0) found.push_back(id);
+    }
+    for (const std::uint32_t id : found) TRY(take(id, 0));
     return {};
   }
 
@@ -165,8 +193,8 @@ class Selection {
  private:
   /// Returns the number that a type has here, without typedefs and qualifiers.
   Result<std::uint32_t> take(std::uint32_t id, unsigned depth) {
-    if (depth > deepest || (id != 0 && !all_.has(id))) return AllTypes::malformed();
     if (id == 0) return 0;
+    if (depth > deepest || !TRY(all_.reach(id))) return AllTypes::malformed();
     if (const auto known = numbers_.find(id); known != numbers_.end()) return known->second;
     numbers_[id] = 0;  // void, should it be within itself
     btf_type type = all_.at(id);
@@ -199,7 +227,7 @@ class Selection {
       }
       case BTF_KIND_STRUCT:
       case BTF_KIND_UNION:
-        if (type.name_off != 0 && !is_wanted_(all_.name(type.name_off))) {
+        if (type.name_off != 0 && !is_wanted(all_.name(type.name_off))) {
           type.info &= ~0xffffU;
           break;
         }
@@ -231,8 +259,19 @@ class Selection {
     into.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
 
-  const AllTypes& all_;
-  const IsWanted& is_wanted_;
+  static std::size_t place_of(std::string_view name) {
+    return name.size() % 64 * 256 + static_cast<unsigned char>(name.empty() ? '\0' : name.front());
+  }
+
+  [[nodiscard]] bool is_wanted(std::string_view name) const {
+    return likely_.test(place_of(name)) &&
+           std::find(names_.begin(), names_.end(), name) != names_.end();
+  }
+
+  AllTypes& all_;
+  std::span<const std::string_view> names_;
+  // Most of the kernel's differ from all of them by length and first letter, which costs less than to compare them.
+  std::bitset<64 * 256> likely_;
   std::unordered_map<std::uint32_t, std::uint32_t> numbers_, string_offsets_;
   std::uint32_t count_ = 0;
   std::string types_, strings_ = std::string(1, '\0');
@@ -264,9 +303,10 @@ std::span<const std::byte> map_types() {
 
 }  // namespace
 
-Result<std::string> select_types(std::span<const std::byte> btf, const IsWanted& is_wanted) {
-  const AllTypes all = TRY(AllTypes::read(btf));
-  Selection selection(all, is_wanted);
+Result<std::string> select_types(std::span<const std::byte> btf,
+                                 std::span<const std::string_view> names) {
+  AllTypes all = TRY(AllTypes::read(btf));
+  Selection selection(all, names);
   TRY(selection.take_structs());
   return selection.encoded();
 }
@@ -284,22 +324,12 @@ KernelTypes::~KernelTypes() {
 
 int KernelTypes::write(const bpf_object* object) const {
   if (path_.empty()) return 0;
-  const btf* named = bpf_object__btf(object);
-  std::unordered_set<std::string_view> names;
-  for (__u32 id = 1; named != nullptr && id < btf__type_cnt(named); ++id) {
-    const btf_type* type = btf__type_by_id(named, id);
-    if (BTF_INFO_KIND(type->info) == BTF_KIND_STRUCT && type->name_off != 0)
-      names.insert(btf__name_by_offset(named, type->name_off));
-  }
-  // Most of the kernel's differ from all of them by length and first letter, which costs less than to hash them.
-  std::bitset<64 * 256> likely;
-  const auto place = [](std::string_view name) {
-    return name.size() % 64 * 256 + static_cast<unsigned char>(name.empty() ? '\0' : name.front());
-  };
-  for (const std::string_view name : names) likely.set(place(name));
-  const auto types = select_types(all_, [&](std::string_view name) {
-    return likely.test(place(name)) && names.contains(name);
-  });
+  const btf* own = bpf_object__btf(object);
+  std::vector<std::string_view> names;
+  for (const char* const name : structs_of_programs)
+    if (own != nullptr && btf__find_by_name_kind(own, name, BTF_KIND_STRUCT) > 0)
+      names.emplace_back(name);
+  const auto types = select_types(all_, names);
   // What is not understood here, libbpf may understand.
   const auto chosen = types ? std::as_bytes(std::span(*types)) : all_;
   for (std::size_t done = 0; done < chosen.size();) {

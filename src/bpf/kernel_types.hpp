@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdlib>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,10 +14,10 @@
 
 namespace vitrine::bpf {
 
-/// The structs of these names, and of those whose name is not wanted, their sizes: as type information
+/// The structs of these names, the first of each, and of others within them their sizes: as type information
 /// (BTF) of its own. What a pointer points to is left out, as no relocation follows one. Errors: malformed.
 Result<std::string> select_types(std::span<const std::byte> btf,
-                                 const std::function<bool(std::string_view name)>& is_wanted);
+                                 std::span<const std::string_view> names);
 
 /// libbpf reads all types of the kernel for a relocation, and looks at the name of each for every struct that is
 /// relocated: 15 ms of a CPU. This selects those that the object needs, in one pass, and gives libbpf a file of them.

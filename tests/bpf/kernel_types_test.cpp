@@ -31,14 +31,11 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-const auto is_wanted = [](std::string_view name) {
-  return name == "task_struct" || name == "mm_struct" || name == "upid" || name == "pid" ||
-         name == "thread_struct";
-};
+constexpr std::string_view wanted[] = {"task_struct", "mm_struct", "upid", "pid", "thread_struct"};
 
 const std::string& selected() {
   static const std::string selection = [] {
-    const auto types = select_types(bytes_of(types_of_kernel()), is_wanted);
+    const auto types = select_types(bytes_of(types_of_kernel()), wanted);
     EXPECT_TRUE(types.has_value()) << types.error().message;
     return types.value_or(std::string());
   }();
@@ -77,7 +74,8 @@ TEST(KernelTypes, AreWhereLibbpfFindsThem) {
   const Types few = parse(some);
   const Types all(btf__load_vmlinux_btf());
   ASSERT_TRUE(few && all);
-  for (const char* name : {"task_struct", "mm_struct", "upid", "pid", "thread_struct"}) {
+  for (const std::string_view each : wanted) {
+    const char* const name = each.data();
     const auto members = members_of(few.get(), name);
     EXPECT_FALSE(members.empty()) << name;
     EXPECT_EQ(members, members_of(all.get(), name)) << name;
@@ -102,7 +100,7 @@ TEST(KernelTypes, ThatEndTooEarlyAreRefused) {
   const std::string& some = selected();
   ASSERT_FALSE(some.empty());
   for (std::size_t length = 0; length < some.size(); length += length < 256 ? 1 : 1009)
-    EXPECT_FALSE(select_types(bytes_of(some.substr(0, length)), is_wanted)) << length;
+    EXPECT_FALSE(select_types(bytes_of(some.substr(0, length)), wanted)) << length;
 }
 
 TEST(KernelTypes, OfAnyBytesEndInTypesOrInAnError) {
@@ -112,7 +110,7 @@ TEST(KernelTypes, OfAnyBytesEndInTypesOrInAnError) {
     for (const char other : {'\0', '\x7f', '\xff'}) {
       std::string changed = some;
       changed[at] = other;
-      (void)select_types(bytes_of(changed), is_wanted);
+      (void)select_types(bytes_of(changed), wanted);
     }
   }
 }
