@@ -338,6 +338,8 @@ class LoadedProfiler final : public Profiler {
     config.filter = filter();
     config.spans = options_.spans && rows() != 0 && (options_.filter & VITRINE_FILTER_BY_SPAN) == 0;
     config.wakers = wakers();
+    config.off_cpu = options_.off_cpu;
+    config.selects = options_.selects;
     const auto row_ns =
         static_cast<std::uint64_t>(std::max<std::int64_t>(options_.row_time.count(), 1));
     config.row_bits = static_cast<__u32>(std::bit_width(row_ns) - 1);

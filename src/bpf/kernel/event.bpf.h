@@ -26,10 +26,10 @@ static __always_inline int was_sent(__u64 id) {
 }
 
 /// Names an incarnation of a set of vitrine's writer, without looking at its labels.
-static __always_inline __u64 own_set_id(struct last_set* last, __u64 execution, __u64 set,
-                                        __u64 serial) {
-  if (last->id && last->set == set && last->serial == serial && last->execution == execution)
-    return last->id;
+VERIFIED_ALONE __u64 own_set_id(struct last_set* last, __u64 execution, __u64 set, __u64 serial) {
+  if (!last) return 0;
+  const __u64 differs = (last->set ^ set) | (last->serial ^ serial) | (last->execution ^ execution);
+  if (!(differs | vitrine_if_zero(last->id))) return last->id;
   struct vitrine_hash_state state;
   last->set = set;
   last->serial = serial;
@@ -50,8 +50,10 @@ static __always_inline int last_was_sent(struct last_set* last) {
   return 1;
 }
 
-static __always_inline int is_in(const struct own_block* block, __u64 record) {
-  return block->id && record >= block->begin && record < block->end;
+/// All ones: yes, else 0.
+static __always_inline __u64 if_in(const struct own_block* block, __u64 record) {
+  return ~(vitrine_if_zero(block->id) |
+           vitrine_if_negative((record - block->begin) | (block->end - 1 - record)));
 }
 
 /// The head of a set that may be vitrine's writer's, into room->head, and what follows it to where it belongs: most sets
@@ -92,7 +94,7 @@ VERIFIED_ALONE int append_content(struct label_room* room, __u32 shape, __u64 ad
   struct label_buffer* out = &room->out;
   const struct slot_place* place = &room->place;
   room->trouble = out->cut + out->faults;
-  if (shape == VITRINE_SIZED_RECORD && is_in(&room->own, place->record)) {
+  if (shape == VITRINE_SIZED_RECORD && if_in(&room->own, place->record)) {
     room->id = room->own.id;
     return 0;
   }
@@ -150,26 +152,29 @@ static __always_inline void name_content(struct label_room* room) {
 
 #ifdef NOTES_LABELS
 /// Of the set that was appended last, if there is one: what it follows from.
-static __always_inline void note_label_words(struct label_room* room, __u32 shape, __u32 tls_kind) {
+VERIFIED_ALONE int note_label_words(struct label_room* room, __u32 shape, __u32 tls_kind) {
+  if (!room) return 0;
   struct label_words* words = &room->words;
   const struct slot_place* place = &room->place;
-  const int is_own =
-      shape == VITRINE_LABEL_ARRAY && room->own.id && room->own.begin == place->record;
-  const int is_of_own = shape == VITRINE_SIZED_RECORD && is_in(&room->own, place->record);
-  const int is_empty = shape != VITRINE_LABEL_ARRAY_IN_SLOT && !place->record;
-  if (words->count >= LABEL_WORDS || place->state != VITRINE_SLOT_READ ||
-      tls_kind != VITRINE_TLS_STATIC || (is_own && words->set) ||
-      !(is_own || is_of_own || is_empty))
-    words->is_unclear = 1;
-  if (is_own) {
-    words->set = place->record;
-    words->serial = room->last.serial;
-  }
+  const __u64 if_own =
+      vitrine_if_zero((shape ^ VITRINE_LABEL_ARRAY) | (room->own.begin ^ place->record)) &
+      ~vitrine_if_zero(room->own.id);
+  const __u64 if_of_own =
+      vitrine_if_zero(shape ^ VITRINE_SIZED_RECORD) & if_in(&room->own, place->record);
+  const __u64 if_empty =
+      vitrine_if_zero(place->record) & ~vitrine_if_zero(shape ^ VITRINE_LABEL_ARRAY_IN_SLOT);
+  const __u64 is_unclear = words->count / LABEL_WORDS | (place->state ^ VITRINE_SLOT_READ) |
+                           (tls_kind ^ VITRINE_TLS_STATIC) | (words->set & if_own) |
+                           ~(if_own | if_of_own | if_empty);
+  words->is_unclear |= ~vitrine_if_zero(is_unclear) & 1;
+  words->set += (place->record - words->set) & if_own;
+  words->serial += (room->last.serial - words->serial) & if_own;
   struct known_slot* slot = &words->slot[bounded(words->count, LABEL_WORDS)];
   slot->address = place->address;
   slot->word = place->slot;
   words->shape[bounded(words->count, LABEL_WORDS)] = shape;
   words->count++;
+  return 0;
 }
 #else
 // Where a function does not use what it is given, clang gives it nothing; the verifier of Linux 6.1 minds.

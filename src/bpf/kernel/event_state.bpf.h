@@ -246,10 +246,15 @@ static __always_inline void have_target(struct process* process,
   process->given_ns = target->given_ns;
 }
 
+/// Whether processes that nothing was given of are of any interest. A program may define it before it includes this.
+#ifndef MAY_INHERIT
+#define MAY_INHERIT 1
+#endif
+
 /// After find_target(), of a process that nothing was given of: `task` is its task's address.
 VERIFIED_ALONE int find_like(struct process* process, __u64 task, __u32 inherits) {
   if (!process) return 0;
-  if (inherits) inherit(process, task);
+  if (MAY_INHERIT && inherits) inherit(process, task);
   if (!process->given_tgid) assume(process, (const struct task_struct*)task);
   return 0;
 }

@@ -133,31 +133,40 @@ static inline __attribute__((always_inline)) __u32 vitrine_unwind_granule(const 
                                                                           __u64 page,
                                                                           __u32 granule) {
   const __u32 two = vitrine_unwind_word(words, page + VITRINE_UNWIND_PAGE_INDEX + granule / 2);
-  return granule & 1 ? two >> 16 : two & 0xffff;
+  return (two >> ((granule & 1) * 16)) & 0xffff;
 }
 
-/* Searches go by arithmetic: the verifier would follow each way of each branch. All ones if `value` is
- * negative, else 0. */
-static inline __attribute__((always_inline)) __u64 vitrine_unwind_if_negative(__u64 value) {
-  __u64 mask = (__u64)((__s64)value >> 63);
-  __asm__ volatile("" : "+r"(mask));
-  return mask;
-}
+/* A search in a page for the last row that does not begin behind an offset. */
+struct vitrine_unwind_search {
+  __u64 rows; /* the page's first */
+  __u64 at;   /* of those that it is narrowed to, the first: it does not begin behind the offset */
+  __u64 last;
+  __u64 offset;
+};
 
-/* The code of an offset in the page that begins at `page`. */
-static inline __attribute__((always_inline)) __u32 vitrine_unwind_code(const __u32* words,
-                                                                       __u64 page, __u32 offset) {
+#define VITRINE_UNWIND_SEARCH_STEPS (VITRINE_UNWIND_GRANULE_BITS + 1)
+
+static inline __attribute__((always_inline)) void vitrine_unwind_search_begin(
+    struct vitrine_unwind_search* search, const __u32* words, __u64 page, __u32 offset) {
   const __u32 granule = offset >> VITRINE_UNWIND_GRANULE_BITS;
-  const __u64 rows = page + VITRINE_UNWIND_PAGE_ROWS;
-  const __u64 first = vitrine_unwind_granule(words, page, granule);
-  const __u64 last = vitrine_unwind_granule(words, page, granule + 1);
-  /* The last row from `first` to `last` that does not begin behind the offset: `first` does not. */
-  __u64 at = first;
-  for (__u64 step = 1 << VITRINE_UNWIND_GRANULE_BITS; step != 0; step >>= 1) {
-    const __u64 beyond = vitrine_unwind_if_negative(last - at - step);
-    const __u64 row = vitrine_unwind_word(words, rows + at + (step & ~beyond));
-    const __u64 behind = vitrine_unwind_if_negative(offset - (row >> VITRINE_UNWIND_CODE_BITS));
-    at += step & ~beyond & ~behind;
-  }
-  return vitrine_unwind_word(words, rows + at) & VITRINE_UNWIND_CODE_MASK;
+  search->rows = page + VITRINE_UNWIND_PAGE_ROWS;
+  search->at = vitrine_unwind_granule(words, page, granule);
+  search->last = vitrine_unwind_granule(words, page, granule + 1);
+  search->offset = offset;
+}
+
+/* One of VITRINE_UNWIND_SEARCH_STEPS, the first with `index` 0. */
+static inline __attribute__((always_inline)) void vitrine_unwind_search_step(
+    struct vitrine_unwind_search* search, const __u32* words, __u32 index) {
+  const __u64 step = (1U << VITRINE_UNWIND_GRANULE_BITS) >> (index & 31), at = search->at;
+  const __u64 beyond = vitrine_if_negative(search->last - at - step);
+  const __u64 row = vitrine_unwind_word(words, search->rows + at + (step & ~beyond));
+  const __u64 behind = vitrine_if_negative(search->offset - (row >> VITRINE_UNWIND_CODE_BITS));
+  search->at = at + (step & ~beyond & ~behind);
+}
+
+/* The code of the row that was found. */
+static inline __attribute__((always_inline)) __u32 vitrine_unwind_search_end(
+    const struct vitrine_unwind_search* search, const __u32* words) {
+  return vitrine_unwind_word(words, search->rows + search->at) & VITRINE_UNWIND_CODE_MASK;
 }

@@ -61,6 +61,22 @@ struct vitrine_target {
   struct vitrine_definition definitions[VITRINE_DEFINITIONS]; /* label arrays first */
 };
 
+/* Conditions by arithmetic: the verifier follows each way of each branch, and the machine may predict a wrong one. */
+
+/* All ones if `value` is negative, else 0. */
+static inline __attribute__((always_inline)) __u64 vitrine_if_negative(__u64 value) {
+  __u64 mask = (__u64)((__s64)value >> 63);
+  __asm__ volatile("" : "+r"(mask));
+  return mask;
+}
+
+/* All ones if `value` is 0, else 0. */
+static inline __attribute__((always_inline)) __u64 vitrine_if_zero(__u64 value) {
+  __u64 sign = value | (0 - value);
+  __asm__ volatile("" : "+r"(sign)); /* the compiler would take it for a comparison */
+  return ~vitrine_if_negative(sign);
+}
+
 /* What a process executes, as opposed to what it did before, by numbers that user space has from
  * /proc/PID/stat and the kernel has at hand. A fork has those of its parent. */
 static inline __u64 vitrine_image_of(__u64 code_start, __u64 code_end, __u64 stack_start) {

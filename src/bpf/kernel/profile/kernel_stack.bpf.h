@@ -87,8 +87,8 @@ VERIFIED_ALONE __u32 find_known_stack(struct scratch* s) {
   kernel->number = 0;
   if (!read_entry(s)) return 0;
   struct known_kernel_stack* known = known_at_place(s);
-  void* into = sample_at(&s->room.out, kernel->at);
-  if (into && is_known_stack(s)) {
+  void* into = behind_labels(&s->room.out, kernel->at);
+  if (is_known_stack(s)) {
     known->misses = 0;
     known->max_misses = known->max_misses >> 1 | FOUND_MISSES;
     const __u32 size = bounded(known->frames * 8, KNOWN_KERNEL_FRAMES * 16);
@@ -196,6 +196,20 @@ static __always_inline void place_kernel_stack(struct scratch* s, const struct t
   s->kernel.is_kept_off = taking->flags & VITRINE_SAMPLE_PREEMPTED ? 1 : 0;
 }
 
+/// After find_known_stack(), which has found `known` bytes: of the stack that was unwound, `got` bytes.
+VERIFIED_ALONE int note_kernel_stack(struct scratch* s, __s64 got, __u32 known) {
+  if (!s || got <= 0) return 0;
+  struct kernel_stack_state* kernel = &s->kernel;
+  kernel->frames = got / 8;
+  if (known) {
+    if (got == known) bpf_loop(got / 8, compare_frame, &s, 0);
+    tally(VITRINE_PROFILE_WRONG_KERNEL, got != known || !kernel->frames);
+  } else if (kernel->key) {
+    learn_kernel_stack(s);
+  }
+  return 0;
+}
+
 static __always_inline long kernel_stack_of(struct scratch* s, void* into, __u64 at,
                                             const struct taking* taking, int is_on_cpu) {
   struct kernel_stack_state* kernel = &s->kernel;
@@ -207,14 +221,7 @@ static __always_inline long kernel_stack_of(struct scratch* s, void* into, __u64
   tally(VITRINE_PROFILE_KNOWN_KERNEL, known != 0);
   if (known && profile_config.unwinds != VITRINE_UNWINDS_AND_COPIES) return known;
   const long got = KERNEL_STACK(taking, into, KERNEL_STACK_BYTES);
-  if (got <= 0) return got;
-  kernel->frames = got / 8;
-  if (known) {
-    if (got == known) bpf_loop(got / 8, compare_frame, &s, 0);
-    tally(VITRINE_PROFILE_WRONG_KERNEL, got != known || !kernel->frames);
-  } else if (kernel->key) {
-    learn_kernel_stack(s);
-  }
+  note_kernel_stack(s, got, known);
   return got;
 }
 

@@ -128,7 +128,7 @@ VERIFIED_ALONE int keep_labels(struct scratch* s, __u32 tid) {
     at += sizeof *set + set->kept_bytes;
   }
   known->sets = head->event.sets;
-  known->sent_epoch = s->room.new_sets ? 0 : head->event.epoch;
+  known->sent_epoch = head->event.epoch & vitrine_if_zero(s->room.new_sets);
   known->facts = s->facts;
   known->labels = s->room.words;
   known->address_mask = s->row.address_mask;

@@ -140,15 +140,18 @@ static __always_inline __u64 hex_digits(__u64 text) {
 
 /// vitrine's writer has the ids of trace and span as labels, too. What user space does not take for ids
 /// (EventLabels::merge) is a label as any other.
-static __always_inline int is_id_entry(const __u64* key, __u64 length, const __u64* value,
-                                       __u64 digits) {
-  const int is_trace = length == 8 && digits == 32, is_span = length == 7 && digits == 16;
-  if (!is_trace && !is_span) return 0;
-  __u64 valid = hex_digits(value[0]) & hex_digits(value[1]);
-  if (is_trace) valid &= hex_digits(value[2]) & hex_digits(value[3]);
-  if ((valid & EACH_BYTE * 0x80) != EACH_BYTE * 0x80) return 0;
-  return is_trace ? *key == TRACE_ID_KEY : *key << 8 == SPAN_ID_KEY << 8;
+static __always_inline __u32 is_id_entry(const __u64* key, __u64 length, const __u64* value,
+                                         __u64 digits) {
+  const __u64 if_trace = vitrine_if_zero((length ^ 8) | (digits ^ 32) | (*key ^ TRACE_ID_KEY));
+  const __u64 if_span =
+      vitrine_if_zero((length ^ 7) | (digits ^ 16) | (*key << 8 ^ SPAN_ID_KEY << 8));
+  if (!(if_trace | if_span)) return 0;
+  const __u64 valid = hex_digits(value[0]) & hex_digits(value[1]) &
+                      ((hex_digits(value[2]) & hex_digits(value[3])) | if_span);
+  return vitrine_if_zero(~valid & EACH_BYTE * 0x80) & 1;
 }
+
+_Static_assert(HASH_OF_IDS == HASH_OF_CONTENT + 1, "one is chosen without a branch");
 
 static long hash_entry(__u32 index, void* context) {
   struct scratch* s = *(struct scratch**)context;
@@ -168,8 +171,8 @@ static long hash_entry(__u32 index, void* context) {
     s->row.content_unclear = 1;
     return 1;
   }
-  const int is_id = is_id_entry(key, key_length, value, value_length);
-  const __u32 which = is_id ? HASH_OF_IDS : HASH_OF_CONTENT;
+  const __u32 is_id = is_id_entry(key, key_length, value, value_length);
+  const __u32 which = HASH_OF_CONTENT + is_id;
   s->row.has_ids |= is_id;
   __u64* queue = room_in_queue(s, which, 2 + 2 * FEW_WORDS);
   queue[0] = 1 | key_length << 1 | value_length << 32;  // no block is so long

@@ -121,7 +121,7 @@ VERIFIED_ALONE int end_key(const struct vitrine_hash_state* hash, struct vitrine
                            __u64 length) {
   if (!hash || !key) return 0;
   struct vitrine_hash_state state = *hash;
-  key->words[0] = vitrine_hash_end(&state, 0, length) | 1;
+  key->words[0] = end_hash(&state, length) | 1;
   key->words[1] = vitrine_hash_more(&state) | 1;
   return 0;
 }
@@ -185,7 +185,7 @@ VERIFIED_ALONE int name_row(struct scratch* s) {
   if (head->register_bytes && head->unwound != VITRINE_UNWOUND_WHOLE) return 0;
   hash_stacks(s, head);
   struct vitrine_hash_state own = s->row.hash[HASH_OF_ROW].state;
-  vitrine_hash_word(&own, s->row.ids);
+  hash_word(&own, s->row.ids);
   end_key(&own, &s->row.own.key, 1);
   const int has_span = s->row.span_at != 0 && s->row.span_at != NO_SPAN;
   if (has_span && head->event.kind == VITRINE_SAMPLE_ON_CPU && profile_config.spans)

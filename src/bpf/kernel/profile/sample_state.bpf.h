@@ -12,6 +12,11 @@
 #ifdef UNWINDS
 #define NOTES_LABELS
 #endif
+
+/// Written by the loader, before: the verifier leaves out what does not apply.
+const volatile struct vitrine_profile_config profile_config;
+
+#define MAY_INHERIT (profile_config.every_process || profile_config.follow || profile_config.wakers)
 #include "bpf/kernel/event.bpf.h"
 
 _Static_assert(VITRINE_PROFILE_COUNTERS <= COUNTERS, "room for every counter");
@@ -19,9 +24,6 @@ _Static_assert(VITRINE_PROFILE_COUNTERS <= COUNTERS, "room for every counter");
 #define SAMPLE_BYTES (LABEL_BUFFER_BYTES + VITRINE_STACK_COPY + 4096) /* most of one */
 
 _Static_assert(SAMPLE_BYTES <= VITRINE_BLOCKS * VITRINE_BLOCK_BYTES, "blocks for every sample");
-
-/// Written by the loader, before: the verifier leaves out what does not apply.
-const volatile struct vitrine_profile_config profile_config;
 
 /// Written by the loader, also while we run.
 struct vitrine_profile_state profile_state;
@@ -64,6 +66,8 @@ struct scratch {
   struct left_stack left;
 #ifdef UNWINDS
   struct thread_facts facts;
+  __u64
+      registers_at; /* where the sample has some of its registers: fill_registers(); 0: it has all, or none */
   struct row_state row;
   struct unwinding unwinding;
   /* Second parts of the keys of samples that have a model, each at the place of its first: most are met once, and need
@@ -96,6 +100,11 @@ VERIFIED_ALONE int tally(__u32 counter, __u64 more) {
 static __always_inline void* sample_at(struct label_buffer* out, __u64 offset) {
   asm volatile("" : "+r"(offset));
   return offset > SAMPLE_BYTES ? 0 : out->bytes + offset;
+}
+
+/// The same of what comes first behind the labels, which end before LABEL_BUFFER_BYTES: no check is needed.
+static __always_inline void* behind_labels(struct label_buffer* out, __u64 offset) {
+  return out->bytes + bounded(offset, 2 * LABEL_BUFFER_BYTES);
 }
 
 #define KERNEL_STACK_BYTES (127 * 8) /* kernel.perf_event_max_stack as shipped */

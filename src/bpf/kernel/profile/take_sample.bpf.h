@@ -17,9 +17,10 @@
 /// Whether user code is on the thread's stack: not in a thread of the kernel, nor once its last has
 /// run, nor while the kernel loads another program, as that has not begun. What the kernel does then,
 /// such as giving back the memory, is the process's time all the same.
-static __always_inline int has_user_code(const struct taking* taking) {
+static __always_inline __u64 has_user_code(const struct taking* taking) {
   const unsigned int flags = taking->task->flags;
-  return taking->process.start_code && !is_of_the_kernel(flags) && !is_exiting(flags);
+  return ~vitrine_if_zero(taking->process.start_code) &
+         vitrine_if_zero(flags & (PF_OF_THE_KERNEL | PF_EXITING)) & 1;
 }
 
 /// Whether the profile has ended. The loader may be late to detach the programs, beside many busy
@@ -31,7 +32,7 @@ static __always_inline int is_over(__u64 now) {
 /// Of a process that is identified.
 static __always_inline int is_refused(const struct process* process) {
   const __u32 selection = *(volatile __u32*)&profile_state.selection;
-  if (!selection) return 0;
+  if (!profile_config.selects || !selection) return 0;
   const __u32 tgid = process->tgid;
   const struct vitrine_refused_process* refused = bpf_map_lookup_elem(&refused_processes, &tgid);
   const struct vitrine_refused_process now = {.start_ns = process->born,
@@ -93,25 +94,34 @@ VERIFIED_ALONE int is_current_wanted(struct process* process, __u32 kind) {
 
 static __always_inline __u64 append_kernel_stack(struct scratch* s, __u64 at,
                                                  const struct taking* taking, int is_on_cpu) {
-  void* into = sample_at(&s->room.out, at);
+  void* into = behind_labels(&s->room.out, at);
   // Of a waker it shows whether the thread has done it.
   const int is_wanted = profile_config.kernel_stacks || taking->kind == VITRINE_SAMPLE_WAKER;
-  if (!into || !taking->in_kernel || !is_wanted) return 0;
+  if (!taking->in_kernel || !is_wanted) return 0;
   const long got = kernel_stack_of(s, into, at, taking, is_on_cpu);
   return got > 0 ? got & ~7ULL : 0;
 }
 
-/// Those of its user code: where it entered the kernel they were saved, also by the interrupt. `is_on_cpu`: then
-/// they are the program's context, too, without calls.
-static __always_inline __u64 append_registers(struct label_buffer* out, __u64 at,
-                                              const struct taking* taking, int is_on_cpu) {
-  __u64* into = sample_at(out, at);
-  if (!into || !has_user_code(taking)) return 0;
+/// Those of its user code: where it entered the kernel they were saved, also by the interrupt. `is_on_cpu`: where that
+/// interrupted user code they are the program's context, too. Then only those that stacks are unwound by are read, as a
+/// sample that is added to its row needs no others: fill_registers() reads them all.
+static __always_inline __u64 append_registers(struct scratch* s, __u64 at,
+                                              const struct taking* taking, __u64 has_code,
+                                              int is_on_cpu) {
+  if (!has_code) return 0;
+  __u64* into = behind_labels(&s->room.out, at);
+#ifdef UNWINDS
   if (is_on_cpu && !taking->in_kernel) {
-#pragma clang loop unroll(full)
-    for (int i = 0; i < REGISTER_WORDS; ++i) into[i] = taking->ctx[i];
+    into[INSTRUCTION_POINTER] = taking->ctx[INSTRUCTION_POINTER];
+    into[STACK_POINTER] = taking->ctx[STACK_POINTER];
+    into[FRAME_POINTER] = taking->ctx[FRAME_POINTER];
+#if !defined(__TARGET_ARCH_x86)
+    into[LINK_REGISTER] = taking->ctx[LINK_REGISTER];
+#endif
+    s->registers_at = at;
     return REGISTER_WORDS * 8;
   }
+#endif
   const void* saved = (const void*)bpf_task_pt_regs(taking->task);
   return bpf_probe_read_kernel(into, REGISTER_WORDS * 8, saved) ? 0 : REGISTER_WORDS * 8;
 }
@@ -131,15 +141,15 @@ struct stack_copy {
 static long copy_page(__u32 index, void* context) {
   struct stack_copy* copy = context;
   const __u64 left = copy->end - copy->address, in_page = 4096 - (copy->address & 4095);
-  const __u64 size = bounded(left < in_page ? left : in_page, 8192);
+  const __u64 most = in_page + ((left - in_page) & vitrine_if_negative(left - in_page));
   void* into = sample_at(&copy->s->room.out, copy->at + (copy->address - copy->from));
-  if (!into || size == 0 || size > 4096) return 1;
-  if (READ_USER(into, size, copy->address))
-    copy->gaps |= 1u << (index & 31);
-  else
-    copy->copied_to = copy->address + size;
+  if (!into || !left) return 1;
+  const __u64 size = bounded(most - 1, 4096) + 1;
+  const __u64 failed = vitrine_if_negative(READ_USER(into, size, copy->address));
+  copy->gaps |= (failed & 1) << (index & 31);
   copy->address += size;
-  return copy->address >= copy->end;
+  copy->copied_to += (copy->address - copy->copied_to) & ~failed;
+  return (vitrine_if_negative(copy->address - copy->end) & 1) ^ 1;
 }
 
 /// Cuts a copy to where the stack ends. The kernel starts the first thread's below `start_stack`; a
@@ -260,8 +270,10 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   room->whole = taking->kind != VITRINE_SAMPLE_ON_CPU;  // it may be sent much later, or never
 #ifdef UNWINDS
   forget_row(&s->row);
+  s->registers_at = 0;
 #endif
   room->thread_pointer = thread_pointer_of_trusted(taking->task);
+  const __u64 has_code = has_user_code(taking);
   struct vitrine_stack_sample* head = append(&room->out, sizeof *head);
   if (!head) return 0;
   fill_header(&head->event, taking->task, &taking->process, taking->now);
@@ -289,8 +301,7 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
 #ifdef UNWINDS
   begin_label_words(&room->words);
   const __u32 tid = taking->task->pid;
-  const int may_be_known =
-      is_on_cpu && has_user_code(taking) && profile_config.rows && !profile_config.filter;
+  const int may_be_known = is_on_cpu && has_code && profile_config.rows && !profile_config.filter;
   if (may_be_known) fill_facts(s, taking, (const __u64*)head->event.comm);
   const int is_compared = profile_config.unwinds == VITRINE_UNWINDS_AND_COPIES;
   const int is_known = may_be_known && is_known_thread(s, tid);
@@ -304,10 +315,10 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
       head->event.sets = append_known_sets(s, tid);
     else
 #endif
-        if (has_user_code(taking))
+        if (has_code)
       head->event.sets = append_sets_of(s, &taking->process, TASK_ADDRESS(taking));
 #ifdef UNWINDS
-    if (name_subject(s, taking->process.execution, !has_user_code(taking))) return 0;
+    if (name_subject(s, taking->process.execution, has_code ^ 1)) return 0;
     head->subject = s->row.subject;
     if (is_known)
       tally(VITRINE_PROFILE_OTHER_LABELS, is_other_thread(s, tid));
@@ -323,11 +334,12 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->kernel_bytes = append_kernel_stack(s, at, taking, is_on_cpu);
   at += head->kernel_bytes;
   __u64 registers_at = at;
-  head->register_bytes = append_registers(&room->out, at, taking, is_on_cpu);
+  head->register_bytes = append_registers(s, at, taking, has_code, is_on_cpu);
   at += head->register_bytes;
   if (head->register_bytes && append_frames(s, registers_at, &at, taking, head) &&
       profile_config.stack_bytes) {
 #ifdef UNWINDS
+    if (is_on_cpu) fill_registers(s);
     if (is_on_cpu && s->row.lacks_sets) {
       const __u64 had = at;
       at = put_sets_in(s, &taking->process, at);
@@ -444,6 +456,7 @@ static __always_inline int send_span_or_sample(struct scratch* s, const struct p
   if (s->row.model.found == VITRINE_ROW_KNOWN &&
       profile_config.unwinds != VITRINE_UNWINDS_AND_COPIES)
     return send_span(s, time_ns);
+  fill_registers(s);
   if (s->row.lacks_sets) bytes = put_sets_in(s, process, bytes);
   return send_model(s, bytes, announce(process));
 }

@@ -47,6 +47,14 @@ struct {
   __type(value, __u64);
 } reused_at SEC(".maps");
 
+/// Of the program that notes them: one of it runs on a CPU at a time.
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct region_search);
+} reuse_searches SEC(".maps");
+
 /// The last of these of any process, or later: no look is needed where it was long ago. Written before them.
 __u64 last_reused_at;
 
@@ -83,6 +91,16 @@ static __always_inline void note_reuse(__u64 now) {
 #define CODE_ADDRESS(word) ((word)&0xffffffffffffULL) /* without its signature */
 #endif
 
+/// The registers that a sample of the current thread lacks yet. They were saved where user code was interrupted.
+VERIFIED_ALONE int fill_registers(struct scratch* s) {
+  if (!s || !s->registers_at) return 0;
+  void* into = sample_at(&s->room.out, s->registers_at);
+  const void* saved = (const void*)bpf_task_pt_regs(bpf_get_current_task_btf());
+  s->registers_at = 0;
+  if (into) bpf_probe_read_kernel(into, REGISTER_WORDS * 8, saved);
+  return 1;
+}
+
 #if defined(__TARGET_ARCH_x86)
 /// The words of pt_regs, as DWARF numbers the registers. (Without the pc the list would end with a 0:
 /// clang takes that for a string, and places it where libbpf does not look for variables.)
@@ -103,6 +121,21 @@ static __always_inline __u32 code_of_made(struct unwinding* u, __u64 lookup) {
   return VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_CONVENTION;
 }
 
+// Searches by bpf_loop, as the verifier goes through each step of another loop. Their numbers are in memory: of those on
+// a stack the verifier keeps what they may be, which is something else in each step.
+
+struct search_walk {
+  const struct vitrine_unwind_tables* tables;
+  struct region_search* regions;
+  struct vitrine_unwind_search* rows;
+};
+
+static long search_row(__u32 index, void* context) {
+  struct search_walk* walk = context;
+  vitrine_unwind_search_step(walk->rows, walk->tables->words, index);
+  return 0;
+}
+
 static __always_inline __u32 code_in(const struct vitrine_unwind_tables* tables,
                                      const struct vitrine_unwind_region* region,
                                      struct unwinding* u, __u64 lookup) {
@@ -117,7 +150,11 @@ static __always_inline __u32 code_in(const struct vitrine_unwind_tables* tables,
   if (vitrine_unwind_word(tables->words, page) != key.file ||
       vitrine_unwind_word(tables->words, page + 1) != key.page)
     return NOT_FOUND | VITRINE_UNWOUND_NO_PAGE;
-  return vitrine_unwind_code(tables->words, page, address & ((1 << VITRINE_UNWIND_PAGE_BITS) - 1));
+  struct search_walk walk = {.tables = tables, .rows = &u->search};
+  vitrine_unwind_search_begin(&u->search, tables->words, page,
+                              address & ((1 << VITRINE_UNWIND_PAGE_BITS) - 1));
+  bpf_loop(VITRINE_UNWIND_SEARCH_STEPS, search_row, &walk, 0);
+  return vitrine_unwind_search_end(&u->search, tables->words);
 }
 
 static __always_inline const struct vitrine_unwind_tables* tables_of_rules(void) {
@@ -125,26 +162,29 @@ static __always_inline const struct vitrine_unwind_tables* tables_of_rules(void)
   return bpf_map_lookup_elem(&unwind_tables, &only);
 }
 
-/// How many of these regions begin at the address or below.
-static __always_inline __u64 regions_until(const struct vitrine_unwind_tables* tables, __u64 first,
-                                           __u64 count, __u64 address) {
-  __u64 below = 0;
-  for (__u64 step = VITRINE_UNWIND_REGIONS / 2; step != 0; step >>= 1) {
-    const __u64 beyond = vitrine_unwind_if_negative(count - below - step);
-    const __u64 at = first + below + (step & ~beyond) - 1;
-    const __u64 start = tables->regions[bounded(at, VITRINE_UNWIND_REGIONS)].start;
-    below += step & ~beyond & ~vitrine_unwind_if_negative(address - start);
-  }
-  return below;
+/// One of REGION_STEPS, the first with `index` 0.
+static long search_region(__u32 index, void* context) {
+  struct search_walk* walk = context;
+  struct region_search* search = walk->regions;
+  const __u64 step = (VITRINE_UNWIND_REGIONS / 2) >> (index & 31), below = search->below;
+  const __u64 beyond = vitrine_if_negative(search->count - below - step);
+  const __u64 at = search->first + below + (step & ~beyond) - 1;
+  const __u64 start = walk->tables->regions[bounded(at, VITRINE_UNWIND_REGIONS)].start;
+  search->below = below + (step & ~beyond & ~vitrine_if_negative(search->address - start));
+  return 0;
 }
 
 VERIFIED_ALONE __u32 find_code(struct scratch* s, __u64 lookup) {
   const struct vitrine_unwind_tables* tables = tables_of_rules();
   if (!s || !tables) return NOT_FOUND | VITRINE_UNWOUND_NO_SPACE;
   struct unwinding* u = &s->unwinding;
-  const __u64 below = regions_until(tables, u->first_region, u->regions, lookup);
+  struct search_walk walk = {.tables = tables, .regions = &u->regions};
+  u->regions.address = lookup;
+  u->regions.below = 0;
+  bpf_loop(REGION_STEPS, search_region, &walk, 0);
+  const __u64 below = u->regions.below;
   if (below == 0) return NOT_FOUND | VITRINE_UNWOUND_NO_REGION;
-  const __u64 low = u->first_region + below;
+  const __u64 low = u->regions.first + below;
   const struct vitrine_unwind_region* region =
       &tables->regions[bounded(low - 1, VITRINE_UNWIND_REGIONS)];
   if (lookup >= region->end) return NOT_FOUND | VITRINE_UNWOUND_NO_REGION;
@@ -208,6 +248,7 @@ static __always_inline void step_of_code(struct step* step, __u32 code) {
 }
 
 static __always_inline void note_slot(struct unwinding* u, __u64 address, __u64 word) {
+  if (!profile_config.off_cpu) return;  // no sample on the CPU asks for them
   if (u->slots < KNOWN_USER_SLOTS) {
     struct known_slot* slot = &u->slot[bounded(u->slots, KNOWN_USER_SLOTS)];
     slot->address = address;
@@ -218,6 +259,7 @@ static __always_inline void note_slot(struct unwinding* u, __u64 address, __u64 
 
 /// The frame pointer is used: so it matters where it is from.
 static __always_inline void note_frame_pointer(struct unwinding* u) {
+  if (!profile_config.off_cpu) return;
   if (u->fp_at) note_slot(u, u->fp_at, u->fp);
   u->fp_at = 0;
 }
@@ -236,6 +278,7 @@ static __always_inline int base_of(struct scratch* s, __u32 number, __u64* base)
   }
   if (!u->knows_all) return 0;
   u->needs_more = 1;
+  fill_registers(s);
 #if defined(__TARGET_ARCH_x86)
   number = register_words[number & 15];
 #endif
@@ -440,8 +483,8 @@ static __always_inline __u32 find_space(struct unwinding* u, __u32 tgid, __u64 e
     if (reused && *reused >= space->known_ns) return VITRINE_UNWOUND_CHANGED;
   }
   u->space = wanted;
-  u->first_region = space->first;
-  u->regions = space->count;
+  u->regions.first = space->first;
+  u->regions.count = space->count;
   return 0;
 }
 
@@ -451,10 +494,19 @@ static __always_inline int has_code_within(__u32 tgid, __u64 start, __u64 end) {
   const __u32* id = bpf_map_lookup_elem(&unwind_spaces, &tgid);
   if (!tables || !id) return 0;
   const struct vitrine_unwind_space* space = &tables->spaces[bounded(*id, VITRINE_UNWIND_SPACES)];
-  const __u64 first = space->first;
-  const __u64 below = regions_until(tables, first, space->count, end - 1);
+  const __u32 only = 0;
+  struct region_search* search = bpf_map_lookup_elem(&reuse_searches, &only);
+  if (!search) return 0;
+  search->first = space->first;
+  search->count = space->count;
+  search->address = end - 1;
+  search->below = 0;
+  struct search_walk walk = {.tables = tables, .regions = search};
+  bpf_loop(REGION_STEPS, search_region, &walk, 0);
+  const __u64 below = search->below;
   if (below == 0) return 0;
-  return tables->regions[bounded(first + below - 1, VITRINE_UNWIND_REGIONS)].end > start;
+  const __u64 last = search->first + below - 1;
+  return tables->regions[bounded(last, VITRINE_UNWIND_REGIONS)].end > start;
 }
 
 /// The frames of user code into the sample at `at`; its registers are at `registers_at`. Returns an

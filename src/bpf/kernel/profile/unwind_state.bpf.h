@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bpf/kernel/profile/known_wait_state.bpf.h"
+#include "bpf/wire/unwind.h"
 
 /// The rule of an address, kept from one sample to the next.
 struct known_rule {
@@ -15,12 +16,20 @@ struct known_rule {
 #define NEAR_RULES 128   /* those used last, in adjacent memory */
 #define WINDOW_BYTES 1024 /* of the stack, read at once; a power of two */
 
+#define REGION_STEPS __builtin_ctz(VITRINE_UNWIND_REGIONS)
+
+/// A search for the last region of a process that begins at an address or below.
+struct region_search {
+  __u64 first, count; /* of its regions */
+  __u64 address;
+  __u64 below; /* so many are known to begin there or below */
+};
+
 /// One stack, as far as it is unwound.
 struct unwinding {
   __u64 sp, fp, pc, link;
   __u64 low; /* no caller's frame ends below */
   __u64 frames_at, registers_at;
-  __u64 first_region, regions;
   __u32 space;
   __u32 frames;
   __u32 result; /* enum vitrine_unwound; 0: not yet */
@@ -31,6 +40,8 @@ struct unwinding {
   __u32 slots;       /* what the frames follow from; above KNOWN_USER_SLOTS: not all are there */
   __u32 needs_more;  /* they follow from more than that */
   struct known_slot slot[KNOWN_USER_SLOTS];
+  struct region_search regions; /* of its process */
+  struct vitrine_unwind_search search;
   __u64 window_at, window_bytes;
   __u64 window[WINDOW_BYTES / 8 + 1]; /* a word of any alignment is within */
 };

@@ -230,7 +230,7 @@ VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrin
     return 0;
   } else if (shape == VITRINE_LABEL_ARRAY) {
     select_from_set(&selection, s->room.execution, place->record);
-  } else if (shape == VITRINE_SIZED_RECORD && is_in(&s->room.own, place->record)) {
+  } else if (shape == VITRINE_SIZED_RECORD && if_in(&s->room.own, place->record)) {
     select_from_record_in(&selection, &s->room.own, shape, place->record);
   } else {
     select_from_record(&selection, shape, place->record);
