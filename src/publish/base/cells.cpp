@@ -93,21 +93,26 @@ void unpark(const Work& work) noexcept {
   }
 }
 
-/// Takes in what others gave back.
+/// Gives back every cell of a list that no other code can reach any more.
+void give_back_all(Cell* list, const Work& work) noexcept {
+  while (list != nullptr) {
+    Cell* cell = list;
+    list = cell->next;
+    give_back(cell, &work);
+  }
+}
+
+/// Takes in what handlers and other threads gave back. Each list is taken over as a whole, by one
+/// instruction: from then on its cells are reachable by the local variable alone, so every list taken
+/// must be given back to its end. What arrives meanwhile stays in the lists for the next call.
 void drain(const Work& work) noexcept {
   Cells& cells = work.cells();
   Cell* list = __atomic_load_n(&cells.nested, __ATOMIC_RELAXED);
   while (!local_compare_exchange(cells.nested, list, static_cast<Cell*>(nullptr)))
     list = __atomic_load_n(&cells.nested, __ATOMIC_RELAXED);
-  for (int lists = 0; lists < 2; ++lists) {
-    while (list != nullptr) {
-      Cell* cell = list;
-      list = cell->next;
-      give_back(cell, &work);
-    }
-    if (__atomic_load_n(&cells.remote, __ATOMIC_RELAXED) != nullptr)
-      list = __atomic_exchange_n(&cells.remote, nullptr, __ATOMIC_ACQUIRE);
-  }
+  give_back_all(list, work);
+  if (__atomic_load_n(&cells.remote, __ATOMIC_RELAXED) != nullptr)
+    give_back_all(__atomic_exchange_n(&cells.remote, nullptr, __ATOMIC_ACQUIRE), work);
 }
 
 }  // namespace
