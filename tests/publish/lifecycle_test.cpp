@@ -197,6 +197,52 @@ TEST(Fork, ManyThreadsAtWorkMeanwhile) {
   for (std::thread& thread : threads) thread.join();
 }
 
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+constexpr bool stacks_serve_again = true;
+#else
+constexpr bool stacks_serve_again = false;
+#endif
+
+// The child's new threads get the stacks, and with them the thread pointers, of the parent's threads.
+TEST(Fork, ThreadsOfTheChildAreNotTakenForThoseOfTheParent) {
+  custom_labels_labelset_t* set = nullptr;
+  pthread_t maker{};
+  std::atomic<bool> made{false}, over{false};
+  std::thread thread([&] {
+    maker = pthread_self();
+    set = custom_labels_new(0);
+    custom_labels_set(set, str("tenant"), str("acme"), nullptr);
+    custom_labels_replace(set);
+    made = true;
+    while (!over) usleep(1000);
+  });
+  while (!made) usleep(1000);
+  EXPECT_TRUE(InChild::run([&](InChild& child) {
+    alarm(20);
+    bool same_pointer = false;
+    for (int i = 0; i < 4; ++i) {
+      std::thread([&] {
+        same_pointer = same_pointer || pthread_equal(pthread_self(), maker) != 0;
+        const auto* label = custom_labels_get(set, str("tenant"));
+        child.expect(label != nullptr, "the set has lost its label");
+        child.expect(custom_labels_set(set, str("tenant"), str("child"), nullptr) == 0, "no edit");
+        child.expect(custom_labels_replace(set) == nullptr, "a new thread has a set in force");
+        child.expect(test::v1_labels() == Labels{{"tenant", "child"}}, "not in force");
+        child.expect(custom_labels_replace(nullptr) == set, "not in force before");
+        custom_labels_labelset_t* own = custom_labels_new(0);
+        child.expect(custom_labels_set(own, str("a"), str("b"), nullptr) == 0, "no set of its own");
+        custom_labels_free(own);
+      }).join();
+    }
+    child.expect(same_pointer || !stacks_serve_again,
+                 "no thread has the pointer: nothing was tested");
+  }));
+  over = true;
+  thread.join();
+  EXPECT_EQ(custom_labels_get(set, str("tenant"))->value.len, 4U);
+  custom_labels_free(set);
+}
+
 TEST(Fork, VforkIsHarmless) {
   Scope scope{tenant, "acme"};
   const pid_t pid = vfork();

@@ -15,6 +15,8 @@ constexpr std::size_t chunk_cell_max = 8 * 1024;
 /// Cells begin on 64 bytes, and none where a chunk does: so the cursor names its chunk.
 constexpr std::size_t chunk_head = 64;
 
+Cells* all_cells = nullptr;  ///< the last that were listed
+
 /// Where a cell's head is in its memory: a handle's first words are the ABI's.
 std::size_t head_of(unsigned size_class) noexcept {
   return is_handle_class(size_class) ? 32 : 0;
@@ -130,6 +132,26 @@ Cells* make_cells() noexcept {
 
 void unmake_cells(Cells* cells) noexcept {
   munmap(cells, chunk_bytes);
+}
+
+void list_cells(Cells& cells) noexcept {
+  Cells* first = __atomic_load_n(&all_cells, __ATOMIC_RELAXED);
+  do {
+    cells.listed_before = first;
+  } while (!__atomic_compare_exchange_n(&all_cells, &first, &cells, true, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED));
+  local_fence();
+  cells.listed = true;
+}
+
+void forget_other_threads(const void* thread_pointer) noexcept {
+  for (Cells* cells = __atomic_load_n(&all_cells, __ATOMIC_ACQUIRE); cells != nullptr;
+       cells = cells->listed_before) {
+    // Only those of threads that lived are written, so that the child copies no page for others.
+    const void* of = __atomic_load_n(&cells->thread_pointer, __ATOMIC_RELAXED);
+    if (of != nullptr && of != thread_pointer)
+      __atomic_store_n(&cells->thread_pointer, nullptr, __ATOMIC_RELAXED);
+  }
 }
 
 Cell* take_slowly(const Work& work, unsigned size_class) noexcept {

@@ -130,6 +130,8 @@ struct Cells {
   /// By which the thread is recognised where its thread-local variable is not at hand. Null: not at
   /// all. Otherwise these are its `Thread::cells`.
   const void* thread_pointer;
+  Cells* listed_before;  ///< in the list of forget_other_threads
+  bool listed;           ///< it is in that list: `thread_pointer` may be set
   Queue queues[size_classes];
 };
 
@@ -168,6 +170,13 @@ class Work {
 Cells* make_cells() noexcept;
 /// Of cells that no thread has used yet.
 void unmake_cells(Cells* cells) noexcept;
+
+/// Adds cells to the process's list, for good: threads take them over from threads that ended. One
+/// instruction, so that a thread that forks finds the list whole.
+void list_cells(Cells& cells) noexcept;
+/// In a forked child. The threads that did not survive never clear their cells' `thread_pointer`, and
+/// a new thread may get the same: glibc and musl use their stacks again.
+void forget_other_threads(const void* thread_pointer) noexcept;
 
 Cell* take_slowly(const Work& work, unsigned size_class) noexcept;
 void give_back_slowly(Cell* cell, const Work* work) noexcept;

@@ -129,7 +129,8 @@ inline bool is_simple(const Thread& self, std::uint64_t set) noexcept {
 
 /// The running thread, if the set is a handle of its own and in force, or can be, by being in the
 /// slot. Null: to be looked at more closely. A library does not ask for the address of its
-/// thread-local variable here, which is a call.
+/// thread-local variable here, which is a call: it compares the thread pointer. So that no cells have
+/// that of a later thread, a thread clears it at its end, and a forked child that of all other threads.
 inline Thread* thread_of_own(std::uint64_t set) noexcept {
 #if VITRINE_PUBLISH_STATIC
   Thread& self = thread();
@@ -167,8 +168,8 @@ inline void set_cells(Thread& self, Cells& cells) noexcept {
   cells.thread = &self;
   self.cells = self.owner_of_null = &cells;
   local_fence();
-  __atomic_store_n(&cells.thread_pointer, handles_exit() ? thread_pointer() : nullptr,
-                   __ATOMIC_RELAXED);
+  __atomic_store_n(&cells.thread_pointer,
+                   cells.listed && handles_exit() ? thread_pointer() : nullptr, __ATOMIC_RELAXED);
 }
 /// `cells`: what it may be; null: none yet.
 inline void clear_cells(Thread& self, Cells* cells) noexcept {

@@ -80,6 +80,7 @@ Cells* first_cells(Thread& self) noexcept {
   if (made == nullptr) return nullptr;
   Cells* none = nullptr;
   if (__atomic_compare_exchange_n(&known, &none, made, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    list_cells(*made);
     change_held(self, arena->handles, [] {});
     return made;
   }
