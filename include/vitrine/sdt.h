@@ -7,7 +7,8 @@
  *
  * prints in `vitrine trace` as order(id=17, item="kettle", price=2.5).
  *
- *   VITRINE_PROBE(provider, name, value, …)          up to twelve values, as in <sys/sdt.h>
+ *   VITRINE_PROBE(provider, name, value, …)          up to twelve values, as in <sys/sdt.h>; a local
+ *                                                    buffer that only a tracer reads needs a typed one
  *   VITRINE_TYPED_PROBE(provider, name, tuple, …)    arguments with names and types, see below
  *   VITRINE_LAZY_PROBE, VITRINE_LAZY_TYPED_PROBE     their arguments are computed only while a tracer
  *                                                    is attached
@@ -90,7 +91,8 @@
 /* ---- */
 
 /* provider, name: string literals; definition: asm that defines the semaphore, or nothing; after it 0
- * and the arguments. */
+ * and the arguments. Their values are operands; memory that they point at is not, as in <sys/sdt.h>:
+ * in probes of numbers a "memory" clobber would have the compiler load again what registers hold. */
 #define VITRINE_DETAIL_PROBE(provider, name, semaphore, definition, ...) \
   VITRINE_DETAIL_ASM_STATEMENT( \
       VITRINE_DETAIL_ASM_PROBE(provider, name, semaphore, VITRINE_DETAIL_PLAIN_TEXT(__VA_ARGS__)) \

@@ -34,6 +34,12 @@ def traced(folder, source, least, command):
         assert arguments == fired["args"], f"{fired['probe']}: fired with {fired['args']}, shown {event['args']}"
 
 
+def once(folder, *command):
+    path = pathlib.Path(folder) / "subject"
+    run(*command, *STRICT, INCLUDE, SDT / "values/once.c", "-o", path)
+    run(path)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         def programs():
@@ -43,7 +49,7 @@ def main():
                     continue
                 code = ["-fPIE", "-pie"] if kind == "-pie" else ["-fno-pie", "-no-pie"]
                 language = ["-x", "c++"] if "++" in compiler else []
-                yield (f"{compiler} {level} {kind}", traced, folder, "values.c", 17,
+                yield (f"{compiler} {level} {kind}", traced, folder, "values.c", 23,
                        [compiler, level, *code, *language])
 
         def fields():
@@ -55,7 +61,12 @@ def main():
                 yield (f"fields, {' '.join(command)}", traced, folder, "fields.c", 4 if header else 8,
                        [*command, *STRICT, "-Wno-pedantic", *language])
 
-        return cases(programs, fields)
+        def evaluated_once():
+            for compiler, level in itertools.product(("gcc", "clang", "g++", "clang++"), ("-O0", "-O2")):
+                language = ["-x", "c++"] if "++" in compiler else []
+                yield (f"once, {compiler} {level}", once, folder, compiler, level, *language)
+
+        return cases(evaluated_once, programs, fields)
 
 
 if __name__ == "__main__":

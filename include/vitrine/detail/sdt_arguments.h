@@ -6,11 +6,6 @@
 #pragma GCC system_header
 
 #include "sdt_note.h"
-#ifdef __cplusplus
-#include "sdt_types.hpp"
-#else
-#include "sdt_types.h"
-#endif
 
 /* Where arguments may be (docs/formats/sdt.md, "Argument constraints"). clang puts every argument
  * into memory that may be there, so it must not be; gcc for aarch64 would use addresses relative to
@@ -49,6 +44,22 @@
 #define VITRINE_DETAIL_ASM_STATEMENT __asm__ __volatile__ __inline__
 #else
 #define VITRINE_DETAIL_ASM_STATEMENT __asm__ __volatile__
+#endif
+
+/* Makes the compiler complete what it stores in the memory at an address, of any size and perhaps null.
+ * (clang has no operands of an unknown size. It takes an operand in memory for all memory.) */
+#ifdef __clang__
+#define VITRINE_DETAIL_READ_MEMORY(address) \
+  VITRINE_DETAIL_ASM_STATEMENT("" ::"m"(*(const volatile char*)(address)))
+#else
+#define VITRINE_DETAIL_READ_MEMORY(address) \
+  VITRINE_DETAIL_ASM_STATEMENT("" ::"m"(*(const volatile char(*)[])(address)))
+#endif
+
+#ifdef __cplusplus
+#include "sdt_types.hpp"
+#else
+#include "sdt_types.h"
 #endif
 
 /* The kinds of arguments (those of the typed note, four bits each) reach the assembler as two numbers

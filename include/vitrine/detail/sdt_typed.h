@@ -9,7 +9,7 @@
 
 /* clang-format off */
 /* An argument is written as a tuple; VITRINE_DETAIL_FIELD(what, n, tuple) is one thing about
- * argument n, where `what` is VITRINE_DETAIL_NAME, _TYPE, _BIND, _KIND, _TEXT or _OPERANDS:
+ * argument n, where `what` is VITRINE_DETAIL_NAME, _TYPE, _BIND, _READ, _KIND, _TEXT or _OPERANDS:
  *
  *   (variable)                         named as it is spelt
  *   (name, value)
@@ -37,19 +37,42 @@
 #define VITRINE_DETAIL_TYPE_AS_ENUM(n, name, x, type) #type
 #define VITRINE_DETAIL_TYPE_AS_BYTES VITRINE_DETAIL_TYPE_AS_VALUE
 
-/* BIND: in C++ a reference to the value, so that it is computed once and lives as long as the probe. */
+/* BIND: in C++ a reference to the value, so that it is computed once and lives as long as the probe. In
+ * both languages the address that is passed, if one is: VITRINE_DETAIL_READ names it once more. */
 #ifdef __cplusplus
-#define VITRINE_DETAIL_BIND_AS_VALUE(n, name, x, extra) const auto& vitrine_value_##n = (x);
+#define VITRINE_DETAIL_BIND_AS_ENUM(n, name, x, extra) const auto& vitrine_value_##n = (x);
+#define VITRINE_DETAIL_BIND_AS_VALUE(n, name, x, extra) \
+  VITRINE_DETAIL_BIND_AS_ENUM(n, , x, ) \
+  const auto vitrine_data_##n = VITRINE_DETAIL_DESCRIPTION(vitrine_value_##n)::vitrine_data(vitrine_value_##n);
 #define VITRINE_DETAIL_BIND_AS_TEXT(n, name, x, length) \
-  VITRINE_DETAIL_BIND_AS_VALUE(n, , x, ) const auto& vitrine_length_##n = (length);
+  VITRINE_DETAIL_BIND_AS_ENUM(n, , x, ) const auto& vitrine_length_##n = (length);
 #define VITRINE_DETAIL_BOUND(variable, n, x) variable##n
 #else
-#define VITRINE_DETAIL_BIND_AS_VALUE(n, name, x, extra)
-#define VITRINE_DETAIL_BIND_AS_TEXT(n, name, x, length)
+#define VITRINE_DETAIL_BIND_AS_ENUM(n, name, x, extra)
+#define VITRINE_DETAIL_BIND_AS_VALUE(n, name, x, extra) \
+  const volatile void* const vitrine_data_##n = VITRINE_DETAIL_ADDRESS(x);
+#define VITRINE_DETAIL_BIND_AS_TEXT VITRINE_DETAIL_BIND_AS_VALUE
 #define VITRINE_DETAIL_BOUND(variable, n, x) x
 #endif
-#define VITRINE_DETAIL_BIND_AS_ENUM VITRINE_DETAIL_BIND_AS_VALUE
 #define VITRINE_DETAIL_BIND_AS_BYTES VITRINE_DETAIL_BIND_AS_TEXT
+
+/* READ: what an argument points at is read where the probe is. The operands of the probe are the
+ * address and the length alone, so a compiler could drop stores to a local buffer, or leave them for
+ * later (gcc does). This emits no code, but the address of a text must be in a register. It is on
+ * both sides of the probe, because that has no memory among its operands, and has no room for it (gcc
+ * permits thirty). A "memory" clobber would cost more: values in registers would be loaded again. */
+#ifdef __cplusplus
+#define VITRINE_DETAIL_READ_AS_VALUE(n, name, x, extra) \
+  ::vitrine_sdt::vitrine_memory<decltype(vitrine_value_##n)>::vitrine_read(vitrine_data_##n);
+#define VITRINE_DETAIL_READ_AS_TEXT(n, name, x, extra) \
+  ::vitrine_sdt::vitrine_memory<decltype(vitrine_value_##n)>::vitrine_read(vitrine_value_##n);
+#else
+#define VITRINE_DETAIL_READ_AS_VALUE(n, name, x, extra) \
+  if (VITRINE_DETAIL_IS_POINTER(x)) VITRINE_DETAIL_READ_MEMORY(vitrine_data_##n);
+#define VITRINE_DETAIL_READ_AS_TEXT VITRINE_DETAIL_READ_AS_VALUE
+#endif
+#define VITRINE_DETAIL_READ_AS_ENUM(n, name, x, extra)
+#define VITRINE_DETAIL_READ_AS_BYTES VITRINE_DETAIL_READ_AS_TEXT
 
 /* KIND: enum vitrine_note_kind. */
 #define VITRINE_DETAIL_KIND_AS_VALUE(n, name, x, extra) VITRINE_DETAIL_KIND(VITRINE_DETAIL_BOUND(vitrine_value_, n, x))
@@ -68,7 +91,7 @@
 #define VITRINE_DETAIL_OPERANDS_AS_ENUM(n, name, x, extra) \
   VITRINE_DETAIL_ARGUMENT(n, VITRINE_DETAIL_BOUND(vitrine_value_, n, x))
 #define VITRINE_DETAIL_OPERANDS_AS_TEXT(n, name, x, bytes) \
-  VITRINE_DETAIL_ARGUMENT(n, VITRINE_DETAIL_BOUND(vitrine_value_, n, x)), \
+  VITRINE_DETAIL_ADDRESSED(n, VITRINE_DETAIL_BOUND(vitrine_value_, n, x)), \
   [vitrine_t##n] "n"(VITRINE_DETAIL_SIGNED_SIZE(VITRINE_DETAIL_BOUND(vitrine_length_, n, bytes))), \
   [vitrine_l##n] VITRINE_DETAIL_CONSTRAINT(VITRINE_DETAIL_VALUE(VITRINE_DETAIL_BOUND(vitrine_length_, n, bytes)))
 #define VITRINE_DETAIL_OPERANDS_AS_BYTES VITRINE_DETAIL_OPERANDS_AS_TEXT
@@ -82,11 +105,12 @@
   ".endif\n"
 #else
 #define VITRINE_DETAIL_VIEW_TEXT(n)
-#define VITRINE_DETAIL_DESCRIBED(n, x) VITRINE_DETAIL_ARGUMENT(n, x)
+#define VITRINE_DETAIL_DESCRIBED(n, x) VITRINE_DETAIL_ADDRESSED(n, x)
 #endif
 
 /* Over all tuples of (0, tuple, …). */
 #define VITRINE_DETAIL_EACH_BIND(zero, n, tuple) VITRINE_DETAIL_FIELD(VITRINE_DETAIL_BIND, n, tuple)
+#define VITRINE_DETAIL_EACH_READ(zero, n, tuple) VITRINE_DETAIL_FIELD(VITRINE_DETAIL_READ, n, tuple)
 #define VITRINE_DETAIL_EACH_TEXT(zero, n, tuple) VITRINE_DETAIL_FIELD(VITRINE_DETAIL_TEXT, n, tuple)
 #define VITRINE_DETAIL_EACH_OPERANDS(zero, n, tuple) , VITRINE_DETAIL_FIELD(VITRINE_DETAIL_OPERANDS, n, tuple)
 #define VITRINE_DETAIL_EACH_LOW(zero, n, tuple) + VITRINE_DETAIL_KIND_BITS(0, n, VITRINE_DETAIL_FIELD(VITRINE_DETAIL_KIND, n, tuple))
@@ -115,12 +139,14 @@
 #define VITRINE_DETAIL_TYPED_PROBE(provider, name, semaphore, definition, ...) \
   do { \
     VITRINE_DETAIL_MAP(VITRINE_DETAIL_EACH_BIND, VITRINE_DETAIL_NOTHING, __VA_ARGS__) \
+    VITRINE_DETAIL_MAP(VITRINE_DETAIL_EACH_READ, VITRINE_DETAIL_NOTHING, __VA_ARGS__) \
     VITRINE_DETAIL_ASM_STATEMENT( \
         VITRINE_DETAIL_ASM_PROBE(provider, name, \
                           semaphore, VITRINE_DETAIL_TYPED_TEXT(__VA_ARGS__)) \
         VITRINE_DETAIL_ASM_TYPED(provider, name, __VA_ARGS__) \
         VITRINE_DETAIL_ASM_BASE definition \
         :: VITRINE_DETAIL_TYPED_OPERANDS(__VA_ARGS__)); \
+    VITRINE_DETAIL_MAP(VITRINE_DETAIL_EACH_READ, VITRINE_DETAIL_NOTHING, __VA_ARGS__) \
   } while (0)
 
 /* A note of one enumerator. */

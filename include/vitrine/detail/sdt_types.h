@@ -12,6 +12,8 @@
 /* Arrays and functions are passed as their address. */
 #define VITRINE_DETAIL_IS_ADDRESS(x) \
   (VITRINE_DETAIL_CLASS(x) == 5 || VITRINE_DETAIL_CLASS(x) == 10 || VITRINE_DETAIL_CLASS(x) == 14)
+/* The same without functions. */
+#define VITRINE_DETAIL_IS_POINTER(x) (VITRINE_DETAIL_CLASS(x) == 5 || VITRINE_DETAIL_CLASS(x) == 14)
 
 #define VITRINE_DETAIL_DECAYED(x) __typeof__(((void)0, (x)))
 #define VITRINE_DETAIL_HAS_SIGN(x)                                                              \
@@ -35,6 +37,15 @@
 #else
 #define VITRINE_DETAIL_VALUE(x) (x)
 #endif
+
+/* The address that is passed for x; null, without evaluating x, if none is. */
+#define VITRINE_DETAIL_ADDRESS(x) \
+  ((const volatile void*)__builtin_choose_expr(VITRINE_DETAIL_IS_POINTER(x), (x), (void*)0))
+/* Argument n, of which VITRINE_DETAIL_ADDRESS was evaluated. */
+#define VITRINE_DETAIL_ADDRESSED(n, x)                                \
+  [vitrine_s##n] "n"(VITRINE_DETAIL_SIGNED_SIZE(x)),                  \
+      [vitrine_a##n] VITRINE_DETAIL_CONSTRAINT(__builtin_choose_expr( \
+          VITRINE_DETAIL_IS_POINTER(x), vitrine_data_##n, VITRINE_DETAIL_VALUE(x)))
 
 #define VITRINE_DETAIL_IS_TYPE(x, type) \
   __builtin_types_compatible_p(VITRINE_DETAIL_DECAYED(x), type)

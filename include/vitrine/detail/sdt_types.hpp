@@ -126,11 +126,39 @@ struct vitrine_described<vitrine_T, true> {
 template <class vitrine_T>
 struct vitrine_description : vitrine_described<typename std::remove_reference<vitrine_T>::type> {};
 
+#define VITRINE_DETAIL_ADDRESSED VITRINE_DETAIL_ARGUMENT
+
+/// What a value points at, or a container has: VITRINE_DETAIL_READ_MEMORY of its address.
+template <bool vitrine_is_address>
+struct vitrine_memory_at {
+  VITRINE_DETAIL_TRANSPARENT static void vitrine_read(const volatile void* vitrine_address) {
+    VITRINE_DETAIL_READ_MEMORY(vitrine_address);
+  }
+};
+template <>
+struct vitrine_memory_at<false> {
+  template <class vitrine_T>
+  VITRINE_DETAIL_TRANSPARENT static void vitrine_read(const vitrine_T&) {}
+};
+/// A function decays to its pointer, and nothing else does to the pointer to it.
+template <class vitrine_T>
+struct vitrine_is_object_pointer
+    : std::integral_constant<
+          bool, std::is_pointer<vitrine_T>::value &&
+                    !std::is_same<
+                        typename std::decay<typename std::remove_pointer<vitrine_T>::type>::type,
+                        vitrine_T>::value> {};
+/// For decltype(value) of a bound value, which is a reference.
+template <class vitrine_T>
+struct vitrine_memory
+    : vitrine_memory_at<vitrine_is_object_pointer<typename std::decay<vitrine_T>::type>::value ||
+                        vitrine_view_kind<typename std::decay<vitrine_T>::type>::value != 0> {};
+
 #define VITRINE_DETAIL_KIND(x) (::vitrine_sdt::vitrine_decayed_kind<decltype((x))>::vitrine_value)
 #define VITRINE_DETAIL_DESCRIPTION(x) ::vitrine_sdt::vitrine_description<decltype((x))>
-#define VITRINE_DETAIL_DESCRIBED(n, x)                                                          \
-  [vitrine_s##n] "n"(VITRINE_DETAIL_DESCRIPTION(x)::vitrine_signed_size),                       \
-      [vitrine_a##n] VITRINE_DETAIL_CONSTRAINT(VITRINE_DETAIL_DESCRIPTION(x)::vitrine_data(x)), \
+#define VITRINE_DETAIL_DESCRIBED(n, x)                                    \
+  [vitrine_s##n] "n"(VITRINE_DETAIL_DESCRIPTION(x)::vitrine_signed_size), \
+      [vitrine_a##n] VITRINE_DETAIL_CONSTRAINT(vitrine_data_##n),         \
       [vitrine_l##n] VITRINE_DETAIL_CONSTRAINT(VITRINE_DETAIL_DESCRIPTION(x)::vitrine_length(x))
 
 }  // namespace vitrine_sdt

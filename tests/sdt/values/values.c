@@ -90,6 +90,68 @@ static __attribute__((noinline)) void texts(const char* text, int length,
   VITRINE_TYPED_PROBE(values, pointers, (bytes), (word, &global_word));
 }
 
+/* Local memory that nothing but a probe reads, and that the function changes between probes. */
+static __attribute__((noinline)) void fill_the_stack(void) {
+  volatile char all[1024];
+  for (size_t i = 0; i < sizeof all; ++i) all[i] = '#';
+  (void)all[zero];
+}
+static __attribute__((noinline)) void local_texts(int number) {
+  char digits[12];
+  int n = 0;
+  for (int left = number; left != 0; left /= 10) digits[n++] = (char)('0' + left % 10);
+  digits[n++] = 'n';
+  VITRINE_TYPED_PROBE(values, local_part, (digits, digits, n));
+  VITRINE_TYPED_PROBE(values, local_bytes, VITRINE_BYTES(digits, digits, n));
+  digits[0] = 'x';
+  VITRINE_TYPED_PROBE(values, local_part, (digits, digits, n));
+}
+static __attribute__((noinline)) void local_strings(int number) {
+  struct {
+    char kind;
+    char name[7];
+  } one = {'o', {'a', (char)('0' + number), 0}};
+  VITRINE_TYPED_PROBE(values, local_member, (name, one.name));
+  one.name[0] = 'b';
+  const char* name = one.name;
+  VITRINE_TYPED_PROBE(values, local_member, (name));
+  one.name[0] = 0;
+  VITRINE_TYPED_PROBE(values, local_member, (name, &one.name[0]));
+}
+#ifdef __cplusplus
+static __attribute__((noinline)) void local_objects(int number) {
+  std::string text("kettle");
+  text += static_cast<char>('0' + number);
+  VITRINE_TYPED_PROBE(values, local_object, (text));
+  text[0] = 'n';
+  VITRINE_TYPED_PROBE(values, local_object, (text));
+  std::vector<unsigned char> bytes(4);
+  bytes[1] = 1;
+  bytes[2] = static_cast<unsigned char>(247 + number);
+  bytes[3] = 255;
+  VITRINE_TYPED_PROBE(values, local_object, (bytes));
+}
+#endif
+static __attribute__((noinline)) void locals(int number) {
+  SAY("local_part", "\"%dn\"]}\n", 7124);
+  SAY("local_bytes", "{\"base64\":\"NzEyNG4=\"}]}\n");
+  SAY("local_part", "\"x124n\"]}\n");
+  fill_the_stack();
+  local_texts(4210 + number);
+  SAY("local_member", "\"a%d\"]}\n", number);
+  SAY("local_member", "\"b%d\"]}\n", number);
+  SAY("local_member", "\"\"]}\n");
+  fill_the_stack();
+  local_strings(number);
+#ifdef __cplusplus
+  SAY("local_object", "\"kettle%d\"]}\n", number);
+  SAY("local_object", "\"nettle%d\"]}\n", number);
+  SAY("local_object", "{\"base64\":\"AAH+/w==\"}]}\n");
+  fill_the_stack();
+  local_objects(number);
+#endif
+}
+
 static inline void in_a_loop(int n) {
   for (int i = 0; i < n; ++i) {
     SAY("loop", "%d,%d]}\n", i, i * i - n);
@@ -132,6 +194,7 @@ int main(int argc, char** argv) {
   texts("a longer text", 8 + zero, bytes, LOW);
   texts("short", 3 + zero, bytes, HIGH);
   in_a_loop(3 + zero);
+  locals(7 + zero);
 #ifdef __cplusplus
   containers("kettle", std::vector<unsigned char>(bytes, bytes + 4));
 #endif
