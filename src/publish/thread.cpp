@@ -35,15 +35,22 @@ void end_labels(Thread& self) noexcept {
   if (has_arena(self)) forget_kept(*static_cast<Arena*>(self.arena));
 }
 
-void on_thread_exit(void* arena) {
+/// Where cells show that a handle is the thread's own, the arena is used without a further look. So
+/// the cells are cleared before the arena is gone, and a handler in between does not set them again.
+void on_thread_exit(void* of_thread) {
   Thread& self = thread();
+  auto* arena = static_cast<Arena*>(of_thread);
   end_labels(self);
-  self.arena = gone;
 #if VITRINE_PUBLISH_ABI == 1
-  clear_cells(self, static_cast<Arena*>(arena)->handles.cells);
-#endif
+  arena->handles.settling = true;
   local_fence();
-  retire_arena(static_cast<Arena*>(arena));
+  clear_cells(self, arena->handles.cells);
+  local_fence();
+#endif
+  self.arena = gone;
+  local_fence();
+  arena->handles.settling = false;
+  retire_arena(arena);
 }
 
 /// The child has one thread, and it does not do the work of the parent's. Scopes, attachments and

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -379,6 +380,41 @@ TEST(EveryInstruction, HandlersOpenScopesWhileTheThreadEnds) {
   end_shared_set();
   pthread_key_delete(later);
   EXPECT_GT(instructions, 100);
+}
+
+/// The thread's own, as long as it lives.
+custom_labels_labelset_t* own_set;
+
+/// Reads, edits and puts in force the thread's own set, whatever is left of the thread.
+void use_own_set() {
+  const custom_labels_string_t key{6, reinterpret_cast<const unsigned char*>("tenant")};
+  const auto* label = custom_labels_get(own_set, key);
+  if (label == nullptr || label->value.len != 4) ++wrong;
+  const custom_labels_string_t value{4, reinterpret_cast<const unsigned char*>("acme")};
+  const int error = custom_labels_set(own_set, key, value, nullptr);
+  if (error != 0 && error != ENOMEM) ++wrong;  // ENOMEM: the thread has no memory any more
+  custom_labels_labelset_t* before = custom_labels_replace(own_set);
+  custom_labels_replace(before);
+}
+
+TEST(EveryInstruction, HandlersUseTheThreadsOwnSetWhileItEnds) {
+  static pthread_key_t later;  // as above
+  ASSERT_EQ(pthread_key_create(&later, [](void*) { step_off(); }), 0);
+  const long instructions = at_every_instruction(use_own_set, [](long) {
+    std::thread([] {
+      pthread_setspecific(later, &later);
+      own_set = custom_labels_new(1);
+      const custom_labels_string_t key{6, reinterpret_cast<const unsigned char*>("tenant")};
+      const custom_labels_string_t value{4, reinterpret_cast<const unsigned char*>("acme")};
+      custom_labels_set(own_set, key, value, nullptr);
+      custom_labels_replace(own_set);
+      custom_labels_get(own_set, key);
+      step_on();
+    }).join();
+    custom_labels_free(own_set);
+  });
+  pthread_key_delete(later);
+  EXPECT_GT(instructions, 50);
 }
 
 }  // namespace
