@@ -40,6 +40,22 @@ for way in linked dlopened; do
   echo "ok: musl, $way"
 done
 
+# A program that exports variables of the published names reads what the library has in force, not them.
+echo '__thread void *custom_labels_current_set;' >"$work/names.c"
+cat >"$work/exporter.c" <<'EOF'
+#include <customlabels.h>
+int main(void) {
+  custom_labels_labelset_t *set = custom_labels_new(1);
+  custom_labels_replace(set);
+  return set == 0 || custom_labels_current() != set;
+}
+EOF
+for compiler in gcc musl-gcc; do
+  $compiler -fPIE -pie -rdynamic "$work/exporter.c" "$work/names.c" -o "$work/exporter" "${link[@]}"
+  "$work/exporter" || { echo "$compiler: an exported variable changes what the library has in force"; exit 1; }
+  echo "ok: $compiler, a program that exports the variable"
+done
+
 # Exceptions go through the library, whichever unwinder throws them; memory goes through the program's operators.
 for command in g++ "g++ -static-libstdc++ -static-libgcc" clang++; do
   # shellcheck disable=SC2086  # options

@@ -163,8 +163,9 @@ using LabelSet = custom_labels_labelset_t;
 extern "C" {
 
 LabelSet* custom_labels_current() {
-  // Not by the variable's name: an executable exports it (see VITRINE_PUBLISH_STATIC).
-  return *static_cast<LabelSet* const*>(vitrine::labels::slot_address());
+  // Not by the variable's public name: where an executable exports a variable of that name, musl resolves
+  // a library's references to that one.
+  return reinterpret_cast<LabelSet*>(words_in_force(thread())[1]);
 }
 
 const custom_labels_label_t* custom_labels_get(LabelSet* set, String key) {
