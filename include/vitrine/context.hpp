@@ -25,8 +25,17 @@
 #include <vector>
 #include <vitrine/status.hpp>
 
+// Attributes hold a std::string, of which libstdc++ has two layouts. A program with one and a library with
+// the other do not link: the older one has a namespace of its own.
+#if defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
+#define VITRINE_DETAIL_CONTEXT_NAMESPACE \
+  VITRINE_DETAIL_ABI_PASTE(VITRINE_DETAIL_ABI_NAMESPACE, _without_cxx11_strings)
+#else
+#define VITRINE_DETAIL_CONTEXT_NAMESPACE VITRINE_DETAIL_ABI_NAMESPACE
+#endif
+
 namespace vitrine::context {
-inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
+inline namespace VITRINE_DETAIL_CONTEXT_NAMESPACE {
 
 /// An attribute's value: text (UTF-8), a boolean, a 64-bit signed integer, a double, or an array of
 /// one of these. Other types do not compile, including unsigned 64-bit integers: the format cannot
@@ -111,5 +120,5 @@ VITRINE_EXPORT Status update(std::vector<Attribute> resource) noexcept;
 /// Removes the published context and discards its content.
 VITRINE_EXPORT void drop() noexcept;
 
-}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
+}  // namespace VITRINE_DETAIL_CONTEXT_NAMESPACE
 }  // namespace vitrine::context

@@ -65,6 +65,22 @@ for source in program inlined; do
   refuses_to_link "$source with earlier headers, later library" $source.cpp -Llater -lcustomlabels
 done
 
+# Attributes hold strings of the C++ library, which has two layouts of them.
+cat >context.cpp <<'EOF'
+#include <vitrine/context.hpp>
+int main() { return vitrine::context::publish({{"service.name", "shop"}}) ? 0 : 1; }
+EOF
+"${compile[@]}" context.cpp -o context -Lnow -lcustomlabels
+LD_LIBRARY_PATH=now ./context || fail "context does not run with the library that it was made for"
+for library in "-Lnow -lcustomlabels" "$static"; do
+  # shellcheck disable=SC2086  # options
+  if "${compile[@]}" -D_GLIBCXX_USE_CXX11_ABI=0 context.cpp $library -o refused 2>said; then
+    fail "a program with the older strings links"
+  fi
+  grep -q "context::abi_[0-9]*_without_cxx11_strings::publish" said || { cat said; fail "older strings: refused for another reason"; }
+  echo "ok: a program with the older strings does not link with $library"
+done
+
 # Linked with one, loaded with another.
 mkdir mixed
 cp "$v0" mixed/libcustomlabels.so

@@ -219,7 +219,7 @@ void Publisher::after_fork_in_child() noexcept {
   pthread_mutex_unlock(&publisher.mutex_);
 }
 
-inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
+inline namespace VITRINE_DETAIL_CONTEXT_NAMESPACE {
 namespace {
 
 /// The context is published: so may be keys that could not be before.
@@ -244,5 +244,5 @@ void drop() noexcept {
   Publisher::instance().drop();
 }
 
-}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
+}  // namespace VITRINE_DETAIL_CONTEXT_NAMESPACE
 }  // namespace vitrine::context
