@@ -18,7 +18,15 @@
  * interrupts or stops the thread sees the complete labels from before or from after the change, and
  * `count` of them: no entry has a null key. All functions may be called in signal handlers, also on
  * a set that the interrupted code is changing: both changes take effect. They allocate no memory
- * with malloc, except for results that the caller must free.
+ * with malloc and take no lock, except:
+ *   - results that the caller must free
+ *   - a thread's first use, where libc allocates room for the library's thread-specific key
+ *   - custom_labels_run_with on NULL or on the set of a C++ scope: each key that is new to the process
+ *     is kept for the life of the process, with a lock, as those of <vitrine/labels.hpp> are
+ *
+ * A handler must return to the code that it interrupted: if it leaves by siglongjmp, or the thread is
+ * cancelled asynchronously, in the midst of a call of this interface, then what is published stays
+ * right, but the thread may use no memory again from then on, and grow.
  *
  * Threads: only one thread at a time may change or free a set; the caller must ensure this.
  * Meanwhile any other thread may read and clone it, have it in force, and open C++ scopes on top of
@@ -26,13 +34,14 @@
  *
  * Observers that copy memory without stopping the thread must validate: storage and count may be
  * of two versions, and the memory of a replaced version, or of a freed set, is reused (after about
- * 16 other sets of its size, in no fixed time). A copy is consistent if the threads that change the
- * set did not run between the first read, of custom_labels_current_set, and the last one: the
- * kernel counts in /proc/PID/task/TID/schedstat how often a thread was put on a CPU. Reading the
- * same bytes twice is not sufficient. (Sets of C++ scopes have serial numbers to validate a copy.)
+ * 16 more sets of its size, or 2 of more than 4,096 bytes, in no fixed time). A copy is consistent if
+ * the threads that change the set did not run between the first read, of custom_labels_current_set,
+ * and the last one: the kernel counts in /proc/PID/task/TID/schedstat how often a thread was put on a
+ * CPU. Reading the same bytes twice is not sufficient. (Sets of C++ scopes have serial numbers to
+ * validate a copy.)
  *
  * Keys and values are any bytes, up to 65,536 each. An empty value may have a null `buf`; a key may
- * not.
+ * not. (Keys for custom_labels_run_with on NULL or on the set of a C++ scope: up to 1,024 bytes.)
  *
  * int results are 0 or an errno value:
  *   EINVAL    a null set, a key with a null `buf`, a value with a null `buf` and a length, n < 0

@@ -14,7 +14,8 @@
 // builds a new immutable set in the thread's own arena and puts it in force by one store, so an
 // observer sees the old set or the new one. After a thread's first use no function calls malloc
 // or takes a lock, except the constructor of a Key with a new name. Scopes and captures may be used
-// in signal handlers; construct keys outside of them.
+// in signal handlers; construct keys outside of them. Such a handler must return to what it interrupted:
+// if it leaves a function of the library by siglongjmp, the thread may use no memory again, and grow.
 //
 // Errors: a scope that could not be built has ok() == false, and the previous labels stay in force.
 #pragma once

@@ -11,6 +11,7 @@
 #include <memory>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 #include <vitrine/labels.hpp>
 
 #include "abi/custom_labels.hpp"
@@ -380,6 +381,19 @@ TEST(CInterface, AnotherWritersSetIsPutInForceAsItIs) {
     }
   }
   munmap(memory, 2 * page);
+}
+
+TEST(CInterface, MoreLabelsThanFitOnTopOfNothingAreTooMany) {
+  const std::vector<custom_labels_label_t> labels(11'000, {str("one key"), str("value")});
+  bool called = false;
+  const auto callback = [](void* data) { return *static_cast<bool*>(data) = true, data; };
+  EXPECT_EQ(custom_labels_run_with(nullptr, const_cast<custom_labels_label_t*>(labels.data()),
+                                   11'000, callback, &called, nullptr),
+            EMSGSIZE);
+  const std::string long_key(1025, 'k');
+  custom_labels_label_t label{str(long_key), str("value")};
+  EXPECT_EQ(custom_labels_run_with(nullptr, &label, 1, callback, &called, nullptr), EMSGSIZE);
+  EXPECT_FALSE(called);
 }
 
 }  // namespace

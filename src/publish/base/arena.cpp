@@ -227,6 +227,11 @@ std::uint64_t new_serials(std::uint64_t count) noexcept {
 }
 
 char* map_memory(std::size_t bytes, std::size_t alignment) noexcept {
+  // Else the rest of the last page, and what is mapped for the alignment, could not be unmapped. (With
+  // larger pages they stay mapped, and untouched.)
+  constexpr std::size_t system_page = 4096;
+  bytes = (bytes + system_page - 1) / system_page * system_page;
+  if (alignment < system_page) alignment = system_page;
   void* got = mmap(nullptr, bytes + alignment, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return nullptr;

@@ -187,7 +187,7 @@ inline void give_segment(Arena& arena, labels::detail::Segment& segment) noexcep
   if (__builtin_expect(!segment.near, 0)) return give_pooled_segment(arena, segment);
   __atomic_store_n(&segment.taken, false, __ATOMIC_RELEASE);  // the arena may be another thread's
 }
-/// `bytes` of zeroes, aligned to `alignment`; both are multiples of the system's page. Null: none.
+/// `bytes` of zeroes, aligned to `alignment`. Null: none. What is not a whole page is rounded up.
 char* map_memory(std::size_t bytes, std::size_t alignment) noexcept;
 
 /// A new arena, from the system or from those of threads gone for a second. Null: no memory.

@@ -24,7 +24,8 @@ namespace vitrine::publish {
 /// The index of `name` (1 to 4,096 bytes of UTF-8) in the key map, assigned at its first use and
 /// then the same for the life of the process. Readers know the name before this returns: a new one
 /// is published with the process context, which comes into being with it if it must (its defaults
-/// are those of context::publish()); a process that dropped its context stays without.
+/// are those of context::publish()). A process that dropped its context stays without: its next
+/// publish() publishes the names that are new.
 /// nullopt: 256 names are in use, or this one cannot be published. Then `later` (if not null) receives
 /// whether another attempt may succeed: memory ran out, or the kernel refused something.
 ///

@@ -98,9 +98,10 @@ int run_in_scope(Edit change, void* (*callback)(void*), void* data, void** out) 
   {
     std::optional<labels::Scope> scope;
     {
-      Scratch scratch((change.count + 1) * sizeof(labels::Label));
+      const std::size_t bytes = (change.count + 1) * sizeof(labels::Label);
+      Scratch scratch(bytes);
       auto* own = static_cast<labels::Label*>(scratch.memory());
-      if (own == nullptr) return ENOMEM;
+      if (own == nullptr) return bytes > large_block_max ? EMSGSIZE : ENOMEM;
       // The last of two with one key counts here, the first in a scope.
       for (std::size_t i = 0; i < change.count; ++i) {
         const Label& label = change.labels[change.count - 1 - i];
