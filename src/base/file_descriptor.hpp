@@ -1,8 +1,14 @@
-// FileDescriptor: owns one.
+// FileDescriptor, which owns one, and reading and writing what is open.
 #pragma once
 
 #include <unistd.h>
 
+#include <atomic>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
 #include <utility>
 
 namespace vitrine {
@@ -32,5 +38,16 @@ class FileDescriptor {
  private:
   int fd_ = -1;
 };
+
+/// What is left of a file, a pipe or a socket; `most` bytes where there is more. A signal interrupts it only once
+/// `stop` is true. Error: the errno of read(2), EINTR where it was stopped.
+tl::expected<std::string, int> read_all(int file, std::size_t most,
+                                        const std::atomic<bool>* stop = nullptr);
+
+/// Writes all bytes, whatever signals come. Returns the errno of write(2); 0: all are written.
+int write_all(int file, std::span<const std::byte> bytes);
+inline int write_all(int file, std::string_view text) {
+  return write_all(file, std::as_bytes(std::span(text)));
+}
 
 }  // namespace vitrine

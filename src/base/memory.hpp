@@ -25,6 +25,11 @@ namespace vitrine {
 /// An address in the target. Wide enough for every machine we read; never dereferenced here.
 using Address = std::uint64_t;
 
+/// The next multiple of `alignment`, which is not 0, from `value` on. It wraps like any sum.
+constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
 /// How much of a range of `length` bytes lies below the end of the address space.
 constexpr std::size_t before_end(Address address, std::size_t length) {
   if (address == 0) return length;

@@ -1,6 +1,7 @@
 // Result<T>: a value, or an error that names what failed and the next step.
 #pragma once
 
+#include <cerrno>
 #include <functional>
 #include <string>
 #include <tl/expected.hpp>
@@ -20,6 +21,22 @@ enum class ErrorCode {
   limit,          ///< a bound of base/limits.hpp was hit
   interrupted,    ///< the user stopped it, or the target went away in the middle
 };
+
+/// What an errno means that a system call left, most often one with a path or a process.
+constexpr ErrorCode code_of_errno(int number) {
+  switch (number) {
+    case ENOENT:
+    case ENOTDIR:
+    case ESRCH:
+      return ErrorCode::not_found;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return ErrorCode::not_permitted;
+    default:
+      return ErrorCode::failed;
+  }
+}
 
 /// An error with its context. `message` has what happened and where, as a sentence without a full
 /// stop; `remedy`, when not empty, has what the user can do about it.

@@ -20,6 +20,21 @@ std::optional<std::uint64_t> parse_address(std::string_view text) {
   return address;
 }
 
+bool parse_hex(std::string_view text, std::span<std::uint8_t> into) {
+  if (text.size() != 2 * into.size()) return false;
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  for (std::size_t i = 0; i < into.size(); ++i) {
+    const int high = digit(text[2 * i]);
+    const int low = digit(text[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    into[i] = static_cast<std::uint8_t>(16 * high + low);
+  }
+  return true;
+}
+
 std::optional<CodePoint> first_code_point(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t lead = byte(0);
@@ -55,7 +70,7 @@ bool needs_escaping(char32_t c) {
          (c >= 0xe0000 && c <= 0xe0fff);
 }
 
-std::string escape_controls(std::string_view text) {
+std::string replaced_controls(std::string_view text) {
   const auto is_printable_ascii = [](char c) { return c >= 0x20 && c < 0x7f; };
   if (std::all_of(text.begin(), text.end(), is_printable_ascii)) return std::string(text);
   std::string out;
@@ -183,11 +198,10 @@ bool is_listed(const std::vector<std::string>& globs, std::string_view text) {
   return found;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view whitespace = " \t";
-  const std::size_t first = text.find_first_not_of(whitespace);
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+  const std::size_t first = text.find_first_not_of(blanks);
   if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(whitespace) - first + 1);
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
 namespace {

@@ -1,7 +1,6 @@
 // Text: characters, hexadecimal digits, UTF-8, globs, and the nearest spelling.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -53,21 +52,27 @@ inline std::string hex_text(std::span<const std::uint8_t> bytes) {
   return hex_text(std::as_bytes(bytes));
 }
 
-/// Reads two lower-case digits for each byte of `into`. False: `text` is anything else.
-template <std::size_t Size>
-bool parse_hex(std::string_view text, std::array<std::uint8_t, Size>& into) {
-  if (text.size() != 2 * Size) return false;
-  const auto digit = [](char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-  };
-  for (std::size_t i = 0; i < Size; ++i) {
-    const int high = digit(text[2 * i]);
-    const int low = digit(text[2 * i + 1]);
-    if (high < 0 || low < 0) return false;
-    into[i] = static_cast<std::uint8_t>(16 * high + low);
-  }
-  return true;
+/// Reads two lower-case digits for each byte of `into`. False: `text` is anything else, and some of `into` may be
+/// written.
+bool parse_hex(std::string_view text, std::span<std::uint8_t> into);
+
+// Hashes of names.
+
+template <class Word>
+inline constexpr Word fnv1a_start = sizeof(Word) == 4 ? Word{0x811c9dc5}
+                                                      : static_cast<Word>(0xcbf29ce484222325);
+
+/// FNV-1a of 32 or 64 bits, for names that must be the same in every build of the same source. `from`: the hash of
+/// the bytes before. Not for tables of names that a target chooses: it has no secret key.
+template <class Word>
+constexpr Word fnv1a(std::span<const std::byte> bytes, Word from = fnv1a_start<Word>) {
+  constexpr auto prime = static_cast<Word>(sizeof(Word) == 4 ? 0x01000193 : 0x100000001b3);
+  for (const std::byte one : bytes) from = (from ^ std::to_integer<Word>(one)) * prime;
+  return from;
+}
+template <class Word>
+Word fnv1a(std::string_view text, Word from = fnv1a_start<Word>) {
+  return fnv1a<Word>(std::as_bytes(std::span(text)), from);
 }
 
 // Bytes of targets as text: whether they are UTF-8, and what to write where only UTF-8 may stand.
@@ -92,7 +97,7 @@ bool is_utf8(std::string_view bytes);
 std::string replaced_utf8(std::string_view bytes);
 
 /// `text`, which is UTF-8, with a blank for each character that must not be shown.
-std::string escape_controls(std::string_view text);
+std::string replaced_controls(std::string_view text);
 
 // Globs on values: any bytes, and never slower than pattern length times text length.
 
@@ -104,10 +109,10 @@ bool glob_matches(std::string_view pattern, std::string_view text);
 /// does, it is taken if the first one leaves something out. An empty list takes everything.
 bool is_listed(const std::vector<std::string>& globs, std::string_view text);
 
-// Lists of pairs as OpenTelemetry's environment variables have them.
+/// Without the characters of `blanks` at its ends.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " \t");
 
-/// Without blanks and tabs at its ends.
-std::string_view trimmed(std::string_view text);
+// Lists of pairs as OpenTelemetry's environment variables have them.
 
 /// "name=value,name=value" with percent-encoded values, as W3C baggage. Nothing: it is something else.
 std::optional<std::vector<std::pair<std::string, std::string>>> parse_baggage(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/memory.hpp"
 #include "dof/header.hpp"
 #include "dof/sections.hpp"
 
@@ -213,10 +214,6 @@ namespace {
 
 constexpr std::size_t alignment = 8;
 
-constexpr std::size_t aligned(std::size_t size) {
-  return (size + alignment - 1) / alignment * alignment;
-}
-
 /// `dof` is all of it and no more.
 Object read_object(std::span<const std::byte> dof, const vitrine_dof_header& header,
                    Budget& budget) {
@@ -285,7 +282,7 @@ Objects read(std::span<const std::byte> section, std::uint64_t most) {
     budget.take(sizeof(Object));
     found.objects.push_back(read_object(section.subspan(at, header->file_size), *header, budget));
     found.objects.back().offset = at;
-    at = std::min(section.size(), aligned(at + header->file_size));
+    at = std::min(section.size(), align_up(at + header->file_size, alignment));
     if (budget.exhausted()) break;  // as its problems report
   }
   problems.finish();

@@ -11,16 +11,14 @@
 
 #include "abi/dof.h"
 #include "base/limits.hpp"
+#include "base/memory.hpp"
+#include "base/text.hpp"
 #include "dof/header.hpp"
 
 namespace vitrine::dof {
 namespace {
 
 constexpr std::uint32_t string_section = 0;
-
-std::uint64_t aligned(std::uint64_t offset, std::uint64_t alignment) {
-  return (offset + alignment - 1) / alignment * alignment;
-}
 
 std::uint32_t attributes_of(const Stability& stability) {
   return std::uint32_t{stability.name} << 24 | std::uint32_t{stability.data} << 16 |
@@ -211,7 +209,7 @@ class Writer {
   }
 
   void place(Section& section) {
-    section.header.offset = aligned(total_, section.header.alignment);
+    section.header.offset = align_up(total_, section.header.alignment);
     section.header.size = section.content.size();
     total_ = section.header.offset + section.header.size;
   }
@@ -316,8 +314,7 @@ Result<std::vector<std::byte>> write(Object& object) {
 
 std::string function_name(std::string_view symbol) {
   if (symbol.size() <= limits::dof_function_name) return std::string(symbol);
-  std::uint32_t hash = 0x811c9dc5;  // FNV-1a
-  for (const char byte : symbol) hash = (hash ^ static_cast<std::uint8_t>(byte)) * 0x01000193;
+  const auto hash = fnv1a<std::uint32_t>(symbol);
   constexpr std::size_t hash_bytes = 9;  // '~' and 8 digits
   return fmt::format("{}~{:08x}", symbol.substr(0, limits::dof_function_name - hash_bytes), hash);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.hpp"
+#include "base/memory.hpp"
 
 namespace vitrine::elf {
 namespace {
@@ -11,10 +12,6 @@ constexpr std::size_t notes_max = 4096;           // of one module
 constexpr std::uint64_t notes_bytes = 64 * 1024;  // of one segment or section
 constexpr std::size_t name_max = 64;
 constexpr std::uint32_t build_id_max = 64;
-
-std::uint64_t aligned(std::uint64_t value, std::uint64_t to) {
-  return (value + to - 1) / to * to;
-}
 
 bool is_build_id(std::string_view name, std::uint32_t type, std::uint32_t size) {
   return name == "GNU" && type == NT_GNU_BUILD_ID && size > 0 && size <= build_id_max;
@@ -44,12 +41,12 @@ std::vector<NoteView> walk_notes(std::span<const std::byte> bytes, const Encodin
     const std::uint32_t size = encoding.u32(header + 4);
     const std::uint64_t left = bytes.size() - at;
     if (name_size > name_max) break;
-    const std::uint64_t description = aligned(sizeof(Elf64_Nhdr) + name_size, alignment);
+    const std::uint64_t description = align_up(sizeof(Elf64_Nhdr) + name_size, alignment);
     if (description + size > left) break;
     std::string_view name(reinterpret_cast<const char*>(header) + sizeof(Elf64_Nhdr), name_size);
     notes.push_back({name.substr(0, name.find('\0')), encoding.u32(header + 8),
                      at + static_cast<std::size_t>(description), size});
-    const std::uint64_t end = aligned(description + size, alignment);
+    const std::uint64_t end = align_up(description + size, alignment);
     if (end > left) break;
     at += static_cast<std::size_t>(end);
   }

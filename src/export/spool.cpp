@@ -18,9 +18,9 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/file_descriptor.hpp"
 #include "base/gzip.hpp"
 #include "base/limits.hpp"
-#include "base/read_all.hpp"
 #include "sandbox/files.hpp"
 
 namespace vitrine::exporter {
@@ -66,20 +66,8 @@ std::optional<NameOfFile> parse_name(std::string_view name, std::string_view suf
 }
 
 tl::unexpected<Error> failed(const std::string& path, const char* what, int number) {
-  const ErrorCode code = number == ENOENT                      ? ErrorCode::not_found
-                         : number == EACCES || number == EPERM ? ErrorCode::not_permitted
-                                                               : ErrorCode::failed;
-  return fail(code, fmt::format("the spool {} {}: {}", path, what, std::strerror(number)));
-}
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
+  return fail(code_of_errno(number),
+              fmt::format("the spool {} {}: {}", path, what, std::strerror(number)));
 }
 
 }  // namespace
@@ -204,7 +192,7 @@ void Spool::write_out(bool in_use) try {
     notes_.add(fmt::format("the spool {} is not writable ({}): requests are kept in memory", path_,
                            written.error().message));
   reported_unwritable_ = !written;
-  for (std::size_t i = in_use ? 1 : 0; unwritten_bytes_ > most_in_memory && i < entries_.size();) {
+  for (std::size_t i = in_use ? 1 : 0; unwritten_bytes_ > max_in_memory && i < entries_.size();) {
     if (entries_[i].content.empty()) {
       ++i;
       continue;
@@ -334,8 +322,8 @@ Result<void> Spool::write(std::span<Entry* const> entries) {
     auto& [name, last_name, file, is_whole] = files[i];
     file = FileDescriptor(::openat(directory, name.c_str(),
                                    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    is_whole = file && write_all(file.get(), entries[i]->content);
-    if (!is_whole) error = errno;
+    error = file ? write_all(file.get(), entries[i]->content) : errno;
+    is_whole = error == 0;
     if (is_whole) ::sync_file_range(file.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
   }
   bool is_kept = true;

@@ -6,6 +6,8 @@
 #include <array>
 #include <string_view>
 
+#include "base/memory.hpp"
+
 namespace vitrine::probe {
 namespace {
 
@@ -81,7 +83,7 @@ std::string FunctionCall::in_register(std::uint8_t number, const PassedValue& va
 void FunctionCall::on_stack(std::uint64_t size, const PassedValue& value,
                             std::vector<std::string>& words) {
   const std::uint64_t word = stack_word(machine_);
-  if (value.is_aligned) stack_ = (stack_ + 2 * word - 1) / (2 * word) * (2 * word);
+  if (value.is_aligned) stack_ = align_up(stack_, 2 * word);
   for (std::uint64_t at = 0; at < size; at += word) {
     const std::uint64_t place = stack_ + at + pushed_by_call();
     words.push_back(
@@ -90,7 +92,7 @@ void FunctionCall::on_stack(std::uint64_t size, const PassedValue& value,
              ? fmt::format("[sp, {}]", place)
              : fmt::format("{}(%{})", place, machine_ == Machine::i386 ? "esp" : "rsp")));
   }
-  stack_ += (size + word - 1) / word * word;
+  stack_ += align_up(size, word);
 }
 
 std::vector<std::string> FunctionCall::next(const PassedValue& value) {

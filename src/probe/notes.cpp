@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/memory.hpp"
+
 namespace vitrine::probe {
 namespace {
 
@@ -9,7 +11,7 @@ constexpr std::size_t header_bytes = 12;  // namesz, descsz, type
 constexpr std::size_t alignment = 4;      // of name and description, in both classes
 
 constexpr std::uint64_t padded(std::uint64_t size) {
-  return (size + alignment - 1) / alignment * alignment;
+  return align_up(size, alignment);
 }
 
 std::string_view text(std::span<const std::byte> bytes) {

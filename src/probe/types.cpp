@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/memory.hpp"
+
 namespace vitrine::probe {
 namespace {
 
@@ -283,9 +285,9 @@ class Caller {
 
   /// Alignments are those of the stack before the call: a return address comes on top.
   Place on_stack(std::uint64_t size, std::uint64_t alignment) {
-    passed_ = (passed_ + alignment - 1) / alignment * alignment;
+    passed_ = align_up(passed_, alignment);
     Place place{Place::Kind::stack, stack_ + passed_, {}};
-    passed_ += (size + convention_.slot - 1) / convention_.slot * convention_.slot;
+    passed_ += align_up(size, convention_.slot);
     return place;
   }
 

@@ -1,9 +1,3 @@
-// Folded stacks: "root;…;leaf COUNT", as flamegraph.pl, inferno and speedscope read them.
-//
-// A line has one number and no unit. On-CPU it is samples, as stackcollapse-perf.pl writes them;
-// off-CPU it is microseconds, as offcputime -f of bcc does. Where both were measured, both are
-// microseconds, below an outermost frame "on-CPU" or "off-CPU": the two would not add up otherwise.
-
 #include "profile/encode.hpp"
 
 #include <fmt/format.h>
@@ -260,12 +254,18 @@ Result<std::string> encode(const Profile& profile, Encoding encoding,
   return out;
 }
 
+// Folded stacks: "root;…;leaf COUNT", as flamegraph.pl, inferno and speedscope read them.
+//
+// A line has one number and no unit. On-CPU it is samples, as stackcollapse-perf.pl writes them;
+// off-CPU it is microseconds, as offcputime -f of bcc does. Where both were measured, both are
+// microseconds, below an outermost frame "on-CPU" or "off-CPU": the two would not add up otherwise.
+
 namespace {
 
 /// A frame may not hold what separates frames, nor what ends a line or controls a terminal: ':' for
 /// ';' as stackcollapse-perf.pl has it, a blank for the rest.
 std::string frame(std::string_view name, CleanText& clean) {
-  std::string out = escape_controls(clean(name));
+  std::string out = replaced_controls(clean(name));
   std::replace(out.begin(), out.end(), ';', ':');
   return out;
 }

@@ -87,11 +87,9 @@ double Histogram::percentile(double share) const {
 
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blank = " \t\n";
-  const std::size_t first = text.find_first_not_of(blank);
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(blank) - first + 1);
+/// As conditions are written, which may have several lines.
+std::string_view without_blanks(std::string_view text) {
+  return trimmed(text, " \t\n");
 }
 
 /// Appends what distinguishes one value from all others: its type, its length, its bytes.
@@ -167,10 +165,10 @@ std::size_t function_end(std::string_view text) {
 }  // namespace
 
 Result<void> parse_latency(std::string_view text, ReductionQuery& query) {
-  const bool is_function = probe::is_function_pattern(trimmed(text));
+  const bool is_function = probe::is_function_pattern(without_blanks(text));
   const std::size_t comma = is_function ? function_end(text) : text.find(',');
   if (comma == text.npos && is_function) {
-    const auto pattern = TRY(probe::parse_function_pattern(trimmed(text)));
+    const auto pattern = TRY(probe::parse_function_pattern(without_blanks(text)));
     if (pattern.at_return)
       return syntax_error(text, 0, "a latency begins at the entry of a function",
                           "without :return");
@@ -181,13 +179,14 @@ Result<void> parse_latency(std::string_view text, ReductionQuery& query) {
     return {};
   }
   if (comma == text.npos || (!is_function && text.find(',', comma + 1) != text.npos) ||
-      trimmed(text.substr(0, comma)).empty() || trimmed(text.substr(comma + 1)).empty())
+      without_blanks(text.substr(0, comma)).empty() ||
+      without_blanks(text.substr(comma + 1)).empty())
     return syntax_error(text, comma == text.npos ? text.size() : comma,
                         "a latency requires two probes",
                         "START,END: app:request_start,app:request_end");
   query.kind = ReductionKind::latency;
-  query.start = trimmed(text.substr(0, comma));
-  query.end = trimmed(text.substr(comma + 1));
+  query.start = without_blanks(text.substr(0, comma));
+  query.end = without_blanks(text.substr(comma + 1));
   query.of_calls = is_function && query.end == probe::return_of(query.start);
   if (probe::canonical_name(query.start) == probe::canonical_name(query.end))
     return syntax_error(text, comma + 1, "a latency requires two different probes",

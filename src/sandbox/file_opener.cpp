@@ -240,7 +240,7 @@ class Opener {
                                   FileDescriptor& into) {
     struct statfs status {};
     if (::fstatfs(file.get(), &status) != 0)
-      return fail(code_of(errno), fmt::format("{}: {}", request.path, std::strerror(errno)));
+      return fail(code_of_errno(errno), fmt::format("{}: {}", request.path, std::strerror(errno)));
     const auto magic = static_cast<std::uint32_t>(status.f_type);
     const auto is_one_of = [&](std::span<const std::uint32_t> magics) {
       return std::ranges::find(magics, magic) != magics.end();
@@ -269,7 +269,8 @@ class Opener {
   Result<FileDescriptor> copy_of(int file, const std::string& path) {
     struct stat status {};
     if (::fstat(file, &status) != 0)
-      return fail(code_of(errno), fmt::format("cannot examine {}: {}", path, std::strerror(errno)));
+      return fail(code_of_errno(errno),
+                  fmt::format("cannot examine {}: {}", path, std::strerror(errno)));
     const auto size = static_cast<std::uint64_t>(std::max<off_t>(0, status.st_size));
     if (size > limits::copied_file)
       return fail(ErrorCode::limit,

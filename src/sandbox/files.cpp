@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -26,24 +27,11 @@
 
 namespace vitrine::sandbox {
 
-ErrorCode code_of(int error) {
-  switch (error) {
-    case ENOENT:
-    case ESRCH:
-      return ErrorCode::not_found;
-    case EACCES:
-    case EPERM:
-      return ErrorCode::not_permitted;
-    default:
-      return ErrorCode::failed;
-  }
-}
-
 Result<FileDescriptor> open_at(int dir, const std::string& path, int flags) {
   FileDescriptor fd(::openat(dir, path.c_str(), flags | O_CLOEXEC));
   if (fd) return fd;
   const int error = errno;
-  return fail(code_of(error), fmt::format("cannot open {}: {}", path, std::strerror(error)));
+  return fail(code_of_errno(error), fmt::format("cannot open {}: {}", path, std::strerror(error)));
 }
 
 namespace {
@@ -111,14 +99,28 @@ Result<FileDescriptor> handle_below(int root, const std::string& path, std::uint
   FileDescriptor handle(
       static_cast<int>(::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how)));
   if (handle) return handle;
-  const ErrorCode code = errno == ENOENT || errno == ENOTDIR ? ErrorCode::not_found
-                         : errno == EACCES || errno == EPERM ? ErrorCode::not_permitted
-                         : errno == ENOSYS                   ? ErrorCode::unsupported
-                                                             : ErrorCode::failed;
+  const ErrorCode code = errno == ENOSYS ? ErrorCode::unsupported : code_of_errno(errno);
   return fail(code, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
 }
 
 }  // namespace
+
+std::optional<std::string> find_program(std::string_view name) {
+  const char* const path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): nothing sets it
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const std::size_t colon = rest.find(':');
+    const std::string_view directory = rest.substr(0, colon);
+    // An empty one is the working directory (POSIX, 8.3).
+    std::string file = fmt::format("{}/{}", directory.empty() ? "." : directory, name);
+    struct stat status {};
+    if (::access(file.c_str(), X_OK) == 0 && ::stat(file.c_str(), &status) == 0 &&
+        S_ISREG(status.st_mode))
+      return file;
+    rest.remove_prefix(colon == rest.npos ? rest.size() : colon + 1);
+  }
+  return std::nullopt;
+}
 
 Result<OpenedFile> open_at_once(const OpenRequest& request) {
   const auto& [named, descriptor, path, owner] = request;
@@ -243,16 +245,6 @@ namespace {
 
 constexpr const char* written = "written";
 
-int write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return errno;
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-  }
-  return 0;
-}
-
 Content content_of(std::span<const std::byte> bytes) {
   return [bytes](const auto& add) {
     return add({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
@@ -262,8 +254,7 @@ Content content_of(std::span<const std::byte> bytes) {
 /// Writes a content into the open file that the caller calls `path`.
 Result<void> put(const Content& content, int fd, const std::string& path) {
   return content([&](std::string_view piece) -> Result<void> {
-    if (const int error = write_all(fd, std::as_bytes(std::span(piece))))
-      return file_error(path, written, error);
+    if (const int error = write_all(fd, piece)) return file_error(path, written, error);
     return {};
   });
 }
@@ -355,9 +346,7 @@ bool swap_files(int directory, const std::string& a, const std::string& b) {
 }  // namespace
 
 tl::unexpected<Error> file_error(const std::string& path, const char* what, int number) {
-  ErrorCode code = ErrorCode::failed;
-  if (number == ENOENT || number == ENOTDIR) code = ErrorCode::not_found;
-  if (number == EACCES || number == EPERM || number == EROFS) code = ErrorCode::not_permitted;
+  const ErrorCode code = code_of_errno(number);
   return fail(code, fmt::format("{} cannot be {}: {}", path, what, std::strerror(number)),
               remedy_of_path(code));
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,9 +27,6 @@ namespace vitrine::sandbox {
 /// Opens `path` below the directory `dir`, close-on-exec. Errors: not_found (also when the process
 /// behind a file of /proc is gone), not_permitted, failed.
 Result<FileDescriptor> open_at(int dir, const std::string& path, int flags);
-
-/// What an error of open(2) or read(2) means.
-ErrorCode code_of(int error);
 
 // Opening files that others name: regular ones alone, so that no pipe makes us wait and no device
 // does anything for having been opened.
@@ -63,6 +61,10 @@ Result<OpenedFile> open_regular_below(int root, const std::string& path);
 /// The same for a file in a place where any user may make one: `path` itself is no link, and the
 /// file belongs to `owner`. Errors as above; not_permitted names the owner that it has.
 Result<OpenedFile> open_owned_below(int root, const std::string& path, uid_t owner);
+
+/// The first executable regular file called `name` in the directories of PATH. Names it only: it may
+/// be another file when it is opened.
+std::optional<std::string> find_program(std::string_view name);
 
 /// A directory as a place to look in: another mount of the same directory is another place, as what
 /// is below it may differ.

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/memory.hpp"
 #include "sandbox/worker.hpp"
 
 namespace vitrine::symbol {
@@ -211,7 +212,7 @@ bool InflatedSections::Growing::inflate_again_to(libdeflate_decompressor* decomp
 void InflatedSections::Growing::grow(std::size_t end, Reach reach) {
   end = std::min(end, content_.size());
   if (end <= ready_ || is_broken_) return;
-  const std::size_t wanted = (end + piece - 1) / piece * piece;
+  const std::size_t wanted = align_up(end, piece);
   const std::size_t by_zlib = content_.size() / part_by_zlib;
   if (wanted <= by_zlib && reach == Reach::until) return;  // a piece at a time is as well
   if (wanted <= by_zlib) {

@@ -88,7 +88,7 @@ std::optional<Link> read_link(Memory& file, const elf::File& elf) {
   const std::string_view text(reinterpret_cast<const char*>(read->bytes.data()),
                               read->bytes.size());
   const std::size_t end = text.find('\0');
-  const std::size_t at = (end + 4) / 4 * 4;
+  const std::size_t at = align_up(end + 1, 4);
   // A name alone: it leads to the directories that are searched, and nowhere else.
   if (end == text.npos || end == 0 || at + 4 > text.size() ||
       text.substr(0, end).find('/') != text.npos)

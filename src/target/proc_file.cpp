@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/read_all.hpp"
+#include "base/file_descriptor.hpp"
 #include "bpf/wire/wire.h"
 #include "target/memory_reader.hpp"
 
@@ -46,7 +46,7 @@ Result<std::string> read_file_at(int dir, const std::string& path, std::size_t l
   const auto file = TRY(open_at(dir, path, O_RDONLY));
   auto content = read_all(file.get(), limit);
   if (!content)
-    return fail(sandbox::code_of(content.error()),
+    return fail(code_of_errno(content.error()),
                 fmt::format("cannot read {}: {}", path, std::strerror(content.error())));
   return std::move(*content);
 }
@@ -81,7 +81,7 @@ tl::unexpected<Error> proc_error(const std::string& path, const MemoryReader::Re
     return fail(ErrorCode::failed,
                 fmt::format("cannot read {}: no process can be started to read it", path),
                 "allow more processes (RLIMIT_NPROC, pids.max), or more memory");
-  return fail(sandbox::code_of(response.error),
+  return fail(code_of_errno(response.error),
               fmt::format("cannot read {}: {}", path, std::strerror(response.error)));
 }
 

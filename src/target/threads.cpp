@@ -30,9 +30,9 @@ struct CloseDirectory {
 };
 
 tl::unexpected<Error> cannot_list(int error) {
-  if (sandbox::code_of(error) == ErrorCode::not_found)
+  if (code_of_errno(error) == ErrorCode::not_found)
     return fail(ErrorCode::not_found, "the process has ended");
-  return fail(sandbox::code_of(error),
+  return fail(code_of_errno(error),
               fmt::format("cannot list its threads: {}", std::strerror(error)));
 }
 

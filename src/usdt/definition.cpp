@@ -12,8 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/file_descriptor.hpp"
 #include "base/limits.hpp"
-#include "base/read_all.hpp"
 #include "base/text.hpp"
 #include "sandbox/files.hpp"
 #include "usdt/parse.hpp"

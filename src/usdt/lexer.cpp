@@ -12,14 +12,14 @@
 namespace vitrine::usdt {
 namespace {
 
+constexpr std::string_view spaces = " \t\r\n\f\v";
+
 bool is_space(char c) {
-  return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
+  return spaces.find(c) != spaces.npos;
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
+std::string_view without_spaces(std::string_view text) {
+  return trimmed(text, spaces);
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ std::string_view first_word(std::string_view text) {
 bool has_prose(std::string_view text) {
   while (!text.empty()) {
     const std::string_view word = first_word(text);
-    text = trimmed(text.substr(word.empty() ? 1 : word.size()));
+    text = without_spaces(text.substr(word.empty() ? 1 : word.size()));
     if (!word.empty() && word != "defined" && !first_word(text).empty()) return true;
   }
   return false;
@@ -131,10 +131,10 @@ bool Lexer::is_remark() const {
   std::string_view line = text_.substr(at_, text_.substr(at_).find('\n'));
   if (line.starts_with('#')) return true;
   if (line.empty() || !is_space(line.front())) return false;
-  line = trimmed(line);
+  line = without_spaces(line);
   const std::string_view word = first_word(line);
   if (word.empty()) return !line.empty() && !line.starts_with("/*") && !line.starts_with("\\");
-  const std::string_view rest = trimmed(line.substr(word.size()));
+  const std::string_view rest = without_spaces(line.substr(word.size()));
   if (!std::ranges::all_of(word, is_digit))
     return std::ranges::count(directives, word) == 0 || is_sentence(word, rest);
   return !rest.empty() && rest.front() != '"';
@@ -167,7 +167,7 @@ std::optional<Error> Lexer::read_directive(std::string& line) {
       ++at_;
     }
   }
-  line = trimmed(line);
+  line = without_spaces(line);
   return std::nullopt;
 }
 
@@ -177,7 +177,7 @@ std::optional<Error> Lexer::follow_line_marker(std::string_view line, Location a
   const auto [end, failure] = std::from_chars(line.data(), line.data() + line.size(), number);
   if (failure != std::errc{} || number > 0x7fffffff)
     return problem(at, "#line without a line number", "write #line 12 \"file.d\"");
-  line = trimmed(line.substr(static_cast<std::size_t>(end - line.data())));
+  line = without_spaces(line.substr(static_cast<std::size_t>(end - line.data())));
   if (line.starts_with('"')) {
     const std::size_t close = line.find('"', 1);
     if (close > limits::name_bytes)  // npos is, too
@@ -229,7 +229,7 @@ Result<Token> Lexer::next() {
         if (line.empty()) continue;  // a null directive
         return Token{Token::Kind::directive, std::move(line), start};
       }
-      if (auto error = follow_line_marker(trimmed(named ? line.substr(4) : line), start))
+      if (auto error = follow_line_marker(without_spaces(named ? line.substr(4) : line), start))
         return tl::unexpected<Error>(*error);
       continue;
     }

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.hpp"
 #include "sandbox/files.hpp"
 #include "usdt/machine.hpp"
 #include "usdt/object_file.hpp"
@@ -112,7 +113,8 @@ Result<RewrittenObject> rewrite(std::span<const std::byte> bytes, const Declared
 
   const SiteFunctions where = functions_of(object, found.sites);
   const unsigned char binding = rules.weak_aliases ? STB_WEAK : STB_GLOBAL;
-  const Aliases aliases = name_functions(object, where.functions, hash(salt, hash(bytes)), binding);
+  const Aliases aliases =
+      name_functions(object, where.functions, fnv1a(salt, fnv1a<std::uint64_t>(bytes)), binding);
   result.functions = TRY(gather(found.sites, where, aliases.names));
 
   std::vector<std::byte> out(bytes.begin(), bytes.end());

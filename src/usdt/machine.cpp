@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/memory.hpp"
+#include "base/text.hpp"
 #include "usdt/object_writer.hpp"
 
 namespace vitrine::usdt {
@@ -151,10 +153,10 @@ Stub make_stub(const ObjectMachine& machine, dof::Use use, std::string_view symb
   stub.site = static_cast<std::uint32_t>(stub.code.size()) + pattern.site;
   const auto code = std::as_bytes(pattern.code());
   stub.code.insert(stub.code.end(), code.begin(), code.end());
-  stub.code.resize((stub.code.size() + 3) / 4 * 4);
+  stub.code.resize(align_up(stub.code.size(), 4));
   stub.data = static_cast<std::uint32_t>(stub.code.size());
   // Without these a linker that folds identical functions would make all stubs one.
-  const std::uint64_t id = hash(symbol);
+  const std::uint64_t id = fnv1a<std::uint64_t>(symbol);
   const auto raw = std::as_bytes(std::span(&id, 1));
   stub.code.insert(stub.code.end(), raw.begin(), raw.end());
   return stub;
@@ -211,7 +213,7 @@ void StubFrames::begin() {
 
 void StubFrames::end() {
   const std::size_t to = alignment();
-  bytes_.resize((bytes_.size() + to - 1) / to * to);  // DW_CFA_nop is 0
+  bytes_.resize(align_up(bytes_.size(), to));  // DW_CFA_nop is 0
   const auto length = static_cast<std::uint32_t>(bytes_.size() - entry_ - sizeof(std::uint32_t));
   std::memcpy(&bytes_[entry_], &length, sizeof length);
 }

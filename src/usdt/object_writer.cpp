@@ -6,6 +6,8 @@
 #include <cstring>
 #include <span>
 
+#include "base/memory.hpp"
+
 namespace vitrine::usdt {
 namespace {
 
@@ -13,10 +15,6 @@ constexpr std::size_t word = sizeof(Elf32_Word);
 
 std::size_t alignment(const ObjectMachine& machine) {
   return machine.wide ? 8 : 4;
-}
-
-std::size_t up(std::size_t size, std::size_t to) {
-  return (size + to - 1) / to * to;
 }
 
 std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
@@ -33,7 +31,7 @@ std::uint32_t bits_of(const ObjectMachine& machine, std::span<const std::byte> p
     at += 2 * word;
     if (size > properties.size() - at) return 0;
     if (type == machine.feature_property && size == word) return word_at(properties, at);
-    at += std::min(up(size, alignment(machine)), properties.size() - at);
+    at += std::min(align_up(size, alignment(machine)), properties.size() - at);
   }
   return 0;
 }
@@ -61,14 +59,14 @@ std::vector<std::byte> property_note(const ObjectMachine& machine, std::uint32_t
     append(note, static_cast<std::uint32_t>(value));
   };
   append_word(sizeof ELF_NOTE_GNU);
-  append_word(up(3 * word, alignment(machine)));
+  append_word(align_up(3 * word, alignment(machine)));
   append_word(NT_GNU_PROPERTY_TYPE_0);
   const auto name = std::as_bytes(std::span(ELF_NOTE_GNU));
   note.insert(note.end(), name.begin(), name.end());
   append_word(machine.feature_property);
   append_word(word);
   append_word(bits);
-  note.resize(up(note.size(), alignment(machine)));
+  note.resize(align_up(note.size(), alignment(machine)));
   return note;
 }
 
@@ -87,7 +85,7 @@ struct Elf32 {
 };
 
 void align(std::vector<std::byte>& bytes, std::size_t to) {
-  bytes.resize((bytes.size() + to - 1) / to * to);
+  bytes.resize(align_up(bytes.size(), to));
 }
 
 template <class Field, class Value>

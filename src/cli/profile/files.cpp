@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cmath>
 
+#include "base/file_descriptor.hpp"
 #include "base/limits.hpp"
-#include "base/read_all.hpp"
 #include "base/text.hpp"
 #include "cli/output/json.hpp"
 #include "cli/output/live.hpp"

@@ -19,7 +19,6 @@
 #include <string_view>
 
 #include "base/file_descriptor.hpp"
-#include "base/read_all.hpp"
 #include "cli/shell/report.hpp"
 #include "observe/probes/functions.hpp"
 #include "observe/process/facts.hpp"
@@ -247,21 +246,6 @@ Result<Redaction> RedactOptions::take() {
 
 namespace {
 
-std::optional<std::string> in_path(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const std::size_t colon = rest.find(':');
-    const std::string file = fmt::format("{}/{}", rest.substr(0, colon), name);
-    struct stat status {};
-    if (::access(file.c_str(), X_OK) == 0 && ::stat(file.c_str(), &status) == 0 &&
-        S_ISREG(status.st_mode))
-      return file;
-    rest.remove_prefix(colon == rest.npos ? rest.size() : colon + 1);
-  }
-  return std::nullopt;
-}
-
 /// Also a link that leads nowhere: what is wrong with it is reported when it is opened.
 bool is_there(const std::string& path) {
   struct stat status {};
@@ -295,7 +279,7 @@ Result<ProbeWords> parse_targets(std::span<const std::string> words) {
       parsed.targets.push_back({0, word});
     } else if (word.find_first_of(":*?[") != word.npos) {
       parsed.patterns.emplace_back(word);
-    } else if (auto program = in_path(word)) {
+    } else if (auto program = sandbox::find_program(word)) {
       parsed.targets.push_back({0, std::move(*program)});
     } else if (at_least_one(word).empty()) {
       return fail(ErrorCode::usage, "PID: " + process_id(word),

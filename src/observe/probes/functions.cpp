@@ -336,14 +336,7 @@ Result<std::string> file_of(const FunctionPattern& pattern) {
                 "give a process ID or a file before it");
   std::error_code error;
   if (pattern.has_module_path()) return module;
-  const char* search = std::getenv("PATH");
-  std::string_view rest = search == nullptr ? "" : search;
-  while (!rest.empty()) {
-    const std::size_t colon = rest.find(':');
-    const std::string file = fmt::format("{}/{}", rest.substr(0, colon), module);
-    if (::access(file.c_str(), X_OK) == 0 && fs::is_regular_file(file, error)) return file;
-    rest.remove_prefix(colon == rest.npos ? rest.size() : colon + 1);
-  }
+  if (auto program = sandbox::find_program(module)) return *std::move(program);
   std::set<std::string> found;
   for (const std::string& directory : library_directories())
     for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {

@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/result.hpp"
+
 namespace vitrine::observe {
 namespace {
 
@@ -21,10 +23,11 @@ constexpr milliseconds nap{10};
 
 Error cannot_run(const std::string& program, int error) {
   const std::string message = "cannot run " + program + ": " + std::strerror(error);
-  if (error == ENOENT) return {ErrorCode::not_found, message, "check the path, or PATH"};
-  if (error == EACCES || error == EPERM)
-    return {ErrorCode::not_permitted, message, "give a program that may be executed (chmod +x)"};
-  return {ErrorCode::failed, message, {}};
+  const ErrorCode code = code_of_errno(error);
+  if (code == ErrorCode::not_found) return {code, message, "check the path, or PATH"};
+  if (code == ErrorCode::not_permitted)
+    return {code, message, "give a program that may be executed (chmod +x)"};
+  return {code, message, {}};
 }
 
 }  // namespace

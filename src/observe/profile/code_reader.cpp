@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/file_descriptor.hpp"
 #include "base/limits.hpp"
 #include "observe/events/event_labels.hpp"
 #include "sandbox/files.hpp"
@@ -43,9 +44,8 @@ Result<std::vector<std::byte>> read_image(int proc_dir, const target::Mapping& m
 
 Result<std::unique_ptr<sandbox::FileMemory>> copy_image(std::span<const std::byte> bytes) {
   target::FileDescriptor copy(::memfd_create("vdso", MFD_CLOEXEC));
-  if (!copy ||
-      ::write(copy.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
-    return fail(ErrorCode::failed, std::string("cannot be copied: ") + std::strerror(errno));
+  if (const int error = copy ? write_all(copy.get(), bytes) : errno; error != 0)
+    return fail(ErrorCode::failed, std::string("cannot be copied: ") + std::strerror(error));
   return sandbox::FileMemory::from(std::move(copy));
 }
 

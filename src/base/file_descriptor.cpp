@@ -1,4 +1,4 @@
-#include "base/read_all.hpp"
+#include "base/file_descriptor.hpp"
 
 #include <unistd.h>
 
@@ -21,6 +21,16 @@ tl::expected<std::string, int> read_all(int file, std::size_t most, const std::a
     if (!goes_on) return tl::unexpected(error);
   }
   return text;
+}
+
+int write_all(int file, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return 0;
 }
 
 }  // namespace vitrine
