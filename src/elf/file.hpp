@@ -36,18 +36,19 @@ struct Encoding {
     return wide ? u64(at) : u32(at);
   }
 
-  bool operator==(const Encoding&) const = default;
-
- private:
+  /// Of 1, 2, 4 or 8 bytes, with or without a sign.
   template <class T>
   [[nodiscard]] T number(const std::byte* at) const {
     T value = 0;
     std::memcpy(&value, at, sizeof value);
     if (big_endian == (std::endian::native == std::endian::big)) return value;
-    if constexpr (sizeof value == 2) return __builtin_bswap16(value);
-    if constexpr (sizeof value == 4) return __builtin_bswap32(value);
-    if constexpr (sizeof value == 8) return __builtin_bswap64(value);
+    if constexpr (sizeof value == 1) return value;
+    if constexpr (sizeof value == 2) return static_cast<T>(__builtin_bswap16(value));
+    if constexpr (sizeof value == 4) return static_cast<T>(__builtin_bswap32(value));
+    if constexpr (sizeof value == 8) return static_cast<T>(__builtin_bswap64(value));
   }
+
+  bool operator==(const Encoding&) const = default;
 };
 
 /// A program header (PT_*, PF_*), in one shape for both classes.
