@@ -14,6 +14,7 @@
 #include "base/file_descriptor.hpp"
 #include "elf/file.hpp"
 #include "symbol/compressed_sections.hpp"
+#include "symbol/dwarf_unit.hpp"
 #include "symbol/function_symbols.hpp"
 #include "symbol/symboliser.hpp"
 
@@ -21,56 +22,6 @@ namespace vitrine::symbol {
 
 /// Bytes of memory that this process has allocated.
 std::size_t allocated();
-
-// DwarfUnit: the functions and source lines of one compilation unit, by address.
-//
-// libdw's own function for that (dwarf_getscopes) walks the unit's tree for every address, which
-// takes milliseconds. Here the tree is walked once; then an address costs two binary searches.
-
-class DwarfUnit {
- public:
-  /// Walks the tree of a unit; `unit` is its topmost entry, a skeleton's where it was split.
-  explicit DwarfUnit(Dwarf_Die unit);
-
-  /// The functions around an address, innermost first, their names as DWARF spells them (in `name`;
-  /// linkage names where it has them). Of an address that is in no function: one frame without a
-  /// name, if its line is known. `depth`: most frames; what is between is left out.
-  Frames find(Address address, std::size_t depth);
-
-  /// The function, not inlined, that an address is in.
-  std::optional<Dwarf_Die> function_around(Address address);
-
-  /// Why not all is known of this unit; empty: it is.
-  [[nodiscard]] const std::string& problem() const { return problem_; }
-  [[nodiscard]] std::size_t size() const {
-    return functions_.size() + ranges_.size() + scopes_.size();
-  }
-
- private:
-  struct Function {
-    Dwarf_Die die = {};
-    std::uint32_t parent = none;  ///< of functions_: what it is inlined into
-    bool inlined = false;
-  };
-  static constexpr std::uint32_t none = ~std::uint32_t{0};
-
-  void walk(const Dwarf_Die& top);
-  bool needs_scope(Dwarf_Die& die) const;
-  std::string name_of(Dwarf_Die& die);
-  std::uint32_t add(Dwarf_Die& die, std::uint32_t parent, std::size_t depth);
-  void set_line(Address address, Frame& frame);
-  void set_call_site(Dwarf_Die& inlined, Frame& caller);
-  [[nodiscard]] std::string full_path(const char* path) const;
-
-  Dwarf_Die lines_ = {};  ///< the entry whose line table it is
-  Dwarf_Die tree_ = {};   ///< the entry whose functions they are: another one, where it was split
-  std::vector<Function> functions_;
-  Intervals ranges_;  ///< indexes of functions_
-  /// Where functions without a linkage name are declared, by the offset of the declaration.
-  std::unordered_map<Dwarf_Off, std::string> scopes_;
-  std::string directory_;  ///< in which it was compiled
-  std::string problem_;
-};
 
 // DwarfInfo: what the debug information of a file has for an address. Units are read when an address of
 // theirs is first asked for. Which they are, .debug_aranges has (without reading them); where that lacks an address,
@@ -99,7 +50,7 @@ class DwarfInfo {
   /// A number of the unit that an address is in. The numbers change once each unit has been asked.
   [[nodiscard]] std::optional<std::uint32_t> unit_of(Address address);
 
-  /// It and those before it are about to be read.
+  /// It and those before it are about to be read: their part of compressed sections is inflated at once.
   void expect_unit(std::uint32_t unit);
 
   /// The entry of the function that has code at an address of its own; nothing: none is known.

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "elf/file.hpp"
@@ -232,6 +234,25 @@ TEST(Agreement, MembersOfLocalClassesHaveTheirScope) {
       }
     EXPECT_GT(qualified, 0U) << program;
   }
+}
+
+// gcc gives them no linkage name. Two that are inlined into one function must not be one in a profile.
+TEST(Agreement, LambdasOfOneFunctionHaveDifferentNames) {
+  const std::string path = SUBJECT_DIR "/gcc-dwarf5";
+  const auto file = sandbox::open_regular_at(AT_FDCWD, path).value();
+  Symboliser symboliser;
+  const Resolved answer =
+      symboliser.resolve({path, file.get(), {}}, test::drawn_addresses(path, 20'000));
+  std::map<std::string, std::uint32_t> lines;  // where each begins
+  for (const Frames& frames : answer.frames)
+    for (const Frame& frame : frames)
+      if (frame.name.starts_with("main::{lambda at ")) lines[frame.name] = frame.start_line;
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_NE(lines.begin()->second, lines.rbegin()->second);
+  for (const auto& [name, line] : lines)
+    EXPECT_TRUE(name.starts_with("main::{lambda at " + std::to_string(line) + ":") &&
+                name.ends_with("}::operator()"))
+        << name;
 }
 
 }  // namespace

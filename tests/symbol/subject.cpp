@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
   const auto scaled = [&](int by) {
     return total(values) * by + static_cast<int>(sorted(orders).front().text.size());
   };
-  std::printf("%d %d\n", scaled(plain_c(argc)), subject::elsewhere(values));
+  const auto shifted = [&](int by) { return total(values) + by; };
+  std::printf("%d %d %d\n", scaled(plain_c(argc)), shifted(argc), subject::elsewhere(values));
   return 0;
 }
