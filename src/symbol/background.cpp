@@ -136,7 +136,7 @@ void BackgroundSymboliser::allow(std::chrono::nanoseconds cpu_time) {
   take_up();
 }
 
-/// Of what has been put off, all that there is time for, the first first.
+/// Goes on with what has been put off longest, if there is time for it. name_one() then calls this again.
 void BackgroundSymboliser::take_up() {
   const auto first = oldest(put_off_);
   if (first == put_off_.end() || !may_read_details(first->first)) return;

@@ -190,15 +190,6 @@ class FunctionFinder {
   FunctionListing find() {
     FunctionListing listing;
     visit([&](const std::string& name, const elf::TableSymbol& symbol) { look_at(name, symbol); });
-    if (is_go_)
-      elf::visit_go_functions(*sources_.front().memory, sources_.front().elf,
-                              [&](Address address, std::string_view name) {
-                                elf::TableSymbol symbol;
-                                symbol.value = address;
-                                symbol.type = STT_FUNC;
-                                symbol.section = 1;
-                                look_at(std::string(name), symbol);
-                              });
     find_addresses();
     open_dwarf();
     for (auto& [address, one] : found_) {
@@ -249,6 +240,7 @@ class FunctionFinder {
     if (table) tables_.push_back(std::move(*table));
   }
 
+  /// All names of functions, each with its symbol; those of Go as if they were in a symbol table.
   void visit(const std::function<void(const std::string&, const elf::TableSymbol&)>& each) const {
     for (const FunctionSymbols& symbols : tables_)
       symbols.table().visit([&](std::size_t, const elf::TableSymbol& symbol) {
@@ -258,6 +250,15 @@ class FunctionFinder {
         name = name.substr(0, name.find('@'));
         if (!name.empty()) each(std::string(name), symbol);
       });
+    if (!is_go_) return;
+    elf::visit_go_functions(*sources_.front().memory, sources_.front().elf,
+                            [&](Address address, std::string_view name) {
+                              elf::TableSymbol symbol;
+                              symbol.value = address;
+                              symbol.type = STT_FUNC;
+                              symbol.section = SHN_UNDEF + 1;  // it is defined
+                              each(std::string(name), symbol);
+                            });
   }
 
   [[nodiscard]] bool is_code(Address address) const {
@@ -479,14 +480,6 @@ class FunctionFinder {
       }
     };
     visit(look);
-    if (!is_go_) return;
-    elf::visit_go_functions(*sources_.front().memory, sources_.front().elf,
-                            [&](Address, std::string_view name) {
-                              elf::TableSymbol symbol;
-                              symbol.type = STT_FUNC;
-                              symbol.section = 1;
-                              look(std::string(name), symbol);
-                            });
   }
 
   Machine machine_;

@@ -60,12 +60,12 @@ class JitSymbols {
   /// none.
   std::string refresh(int root, pid_t inner_pid, uid_t owner);
 
-  [[nodiscard]] std::optional<symbol::PerfMap::Function> find(Address address) const {
+  [[nodiscard]] std::optional<PerfMap::Function> find(Address address) const {
     return map_.find(address);
   }
 
  private:
-  symbol::PerfMap map_;
+  PerfMap map_;
 };
 
 }  // namespace vitrine::symbol

@@ -20,7 +20,7 @@ constexpr Address page_bytes = 4096;
 constexpr std::chrono::seconds longest_naming{2};
 
 /// How often JIT symbols are read again: to see what replaced them, or one that is missing.
-constexpr std::chrono::milliseconds made_interval{1000}, missing_interval{50};
+constexpr std::chrono::milliseconds jit_interval{1000}, missing_jit_interval{50};
 
 /// A return address may be the first of what lies behind a call that never returns: the call is
 /// before it.
@@ -30,7 +30,7 @@ Address within_call(std::span<const Address> addresses, std::size_t frame) {
 
 }  // namespace
 
-StackNames::StackNames() : symboliser_({.time = longest_naming}, symbol::Place::file_offset) {
+StackNames::StackNames() : symboliser_({.time = longest_naming}, Place::file_offset) {
   if (auto root = target::open_at(AT_FDCWD, "/", O_PATH)) our_root_ = std::move(*root);
 }
 
@@ -74,8 +74,8 @@ void StackNames::look_at(pid_t pid, ProcessFunctions& its) {
             [](const Part& a, const Part& b) { return a.start < b.start; });
   if (its.now && its.now->program != image.program) {
     its.before = std::move(its.now);
-    its.made = {};
-    its.made_read.reset();
+    its.jit = {};
+    its.jit_read.reset();
   }
   its.now = std::make_shared<const Image>(std::move(image));
   its.elsewhere.clear();
@@ -145,7 +145,7 @@ std::vector<StackFrame> StackNames::name(pid_t pid, ProcessFunctions* its, bool 
     const Address within = within_call(addresses, i);
     const Part* part = image.find(within);
     if (part == nullptr) {
-      if (auto frame = name_made(*its, image, addresses[i], within)) named[i] = {std::move(*frame)};
+      if (auto frame = name_jit(*its, image, addresses[i], within)) named[i] = {std::move(*frame)};
     } else if (!asked[part->file]) {
       asked[part->file] = true;
       name_in(image, part->file, addresses, named);
@@ -155,17 +155,17 @@ std::vector<StackFrame> StackNames::name(pid_t pid, ProcessFunctions* its, bool 
 }
 
 /// Of code in no file.
-std::optional<StackFrame> StackNames::name_made(ProcessFunctions& its, const Image& image,
-                                                Address address, Address within) {
+std::optional<StackFrame> StackNames::name_jit(ProcessFunctions& its, const Image& image,
+                                               Address address, Address within) {
   if (!image.root || &image != its.now.get()) return std::nullopt;
-  auto function = its.made.find(within);
+  auto function = its.jit.find(within);
   const auto now = Clock::now();
-  if (!its.made_read || now - *its.made_read >= (function ? made_interval : missing_interval)) {
-    if (auto problem = its.made.refresh(image.root->get(), its.identity.pid, its.identity.owner);
+  if (!its.jit_read || now - *its.jit_read >= (function ? jit_interval : missing_jit_interval)) {
+    if (auto problem = its.jit.refresh(image.root->get(), its.identity.pid, its.identity.owner);
         !problem.empty())
       notes_.add(std::move(problem));
-    its.made_read = now;
-    function = its.made.find(within);
+    its.jit_read = now;
+    function = its.jit.find(within);
   }
   if (!function) return std::nullopt;
   return StackFrame{address, std::string(function->name), address - function->start, {}, false};
@@ -187,21 +187,21 @@ void StackNames::name_in(const Image& image, std::size_t file, std::span<const A
     offsets.push_back(address - part->start + part->offset);
   }
   if (offsets.empty()) return;
-  symbol::File asked{
+  File asked{
       target::without_deleted(mapped.path), mapped.file->descriptor(), {}, mapped.file->identity()};
   // Debug files are looked for where the process looks, then where we do.
   if (image.root) asked.root_dirs.push_back(image.root->get());
   if (our_root_) asked.root_dirs.push_back(our_root_.get());
-  const symbol::Resolved resolved = symboliser_.resolve(asked, offsets);
+  const Resolved resolved = symboliser_.resolve(asked, offsets);
   if (!resolved.problem.empty()) notes_.add(asked.path + ": " + resolved.problem);
   for (std::size_t n = 0; n < which.size() && n < resolved.frames.size(); ++n) {
-    const symbol::Frames& functions = resolved.frames[n];
+    const Frames& functions = resolved.frames[n];
     if (functions.empty()) continue;
     const Address address = addresses[which[n]];
     const Address moved = address - within_call(addresses, which[n]);  // 0 or 1
     std::vector<StackFrame>& frames = named[which[n]];
     frames.clear();
-    for (const symbol::Frame& function : functions) {
+    for (const Frame& function : functions) {
       StackFrame& frame = frames.emplace_back(StackFrame{address, function.name, {}, mapped.path});
       frame.inlined = &function != &functions.back();
       if (function.offset) frame.offset = *function.offset + moved;

@@ -1,6 +1,6 @@
 // StackNames: the functions of a stack, by the files that a process executes and its JIT symbols.
 //
-// Names come from symbol::Symboliser, by the rules that profiles have: functions inlined at an
+// Names come from Symboliser, by the rules that profiles have: functions inlined at an
 // address are frames of their own, symbols without a size reach to the next one, names have no
 // versions.
 #pragma once
@@ -72,8 +72,8 @@ class ProcessFunctions {
   /// Pages that were in no file when it was looked at: of code made at run time, and the like.
   std::set<Address> elsewhere;
   target::InnerIdentity identity;
-  JitSymbols made;
-  std::optional<std::chrono::steady_clock::time_point> made_read;  ///< when it was last read
+  JitSymbols jit;
+  std::optional<std::chrono::steady_clock::time_point> jit_read;  ///< when it was last read
 };
 
 class StackNames {
@@ -107,14 +107,14 @@ class StackNames {
   void name_in(const Image& image, std::size_t file, std::span<const Address> addresses,
                Named& named);
 
-  std::optional<StackFrame> name_made(ProcessFunctions& its, const Image& image, Address address,
-                                      Address within);
+  std::optional<StackFrame> name_jit(ProcessFunctions& its, const Image& image, Address address,
+                                     Address within);
   static const Image* image_of(const ProcessFunctions& its, std::uint64_t program);
   bool is_seen(const ProcessFunctions& its, const Image& image, Address address) const;
 
   std::map<sandbox::FileIdentity, std::weak_ptr<sandbox::FileMemory>>
       files_;  ///< each is open once
-  symbol::Symboliser symboliser_;
+  Symboliser symboliser_;
   target::FileDescriptor our_root_;
   Notes notes_;
 };

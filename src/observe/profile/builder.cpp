@@ -195,7 +195,7 @@ struct RuntimeCode {
 /// What the user must add for a runtime's functions to have names and callers; empty: nothing, or not
 /// known.
 std::string remedy_of(const SampledProgram& program, const CodeSince& code,
-                      const RuntimeCode& made) {
+                      const RuntimeCode& jit) {
   const std::string& path = program.facts.executable;
   const std::string name = path.substr(path.rfind('/') + 1);
   const auto maps = [&](std::string_view file) {
@@ -207,15 +207,15 @@ std::string remedy_of(const SampledProgram& program, const CodeSince& code,
   if (maps("libjvm.so")) {
     constexpr std::string_view map =
         "a perf map (jcmd PID Compiler.perfmap, or the agent perf-map-agent)";
-    if (made.unnamed && made.lacks_callers())
+    if (jit.unnamed && jit.lacks_callers())
       return fmt::format(
           "Java code has no names or callers: start it with -XX:+PreserveFramePointer and {}", map);
-    if (made.lacks_callers())
+    if (jit.lacks_callers())
       return "Java code has no callers: start it with -XX:+PreserveFramePointer";
-    return made.unnamed ? fmt::format("Java code has no names: it needs {}", map) : std::string();
+    return jit.unnamed ? fmt::format("Java code has no names: it needs {}", map) : std::string();
   }
-  if (made.named) return {};
-  if ((name == "node" || name == "nodejs") && made.unnamed)
+  if (jit.named) return {};
+  if ((name == "node" || name == "nodejs") && jit.unnamed)
     return "JavaScript functions have no names: start it with node --perf-basic-prof";
   // CPython has this since 3.12.
   for (int minor = 12; minor <= 19; ++minor) {
@@ -228,33 +228,33 @@ std::string remedy_of(const SampledProgram& program, const CodeSince& code,
 
 /// One sentence for each process of a runtime that was not prepared.
 void advise(const UnnamedProfile& unnamed, profile::Profile& profile) {
-  std::vector<RuntimeCode> made(unnamed.processes.size());
+  std::vector<RuntimeCode> jit(unnamed.processes.size());
   for (std::size_t i = 0; i < unnamed.places.size(); ++i) {
     const Index process = unnamed.places[i].process;
-    if (process == none || process >= made.size()) continue;
-    RuntimeCode& its = made[process];
+    if (process == none || process >= jit.size()) continue;
+    RuntimeCode& its = jit[process];
     (profile.locations[i].kind == profile::FrameKind::jit ? its.named : its.unnamed) = true;
   }
   for (const profile::Stack& stack : profile.stacks) {
     const auto process_at = [&](Index location) { return unnamed.places[location].process; };
     const auto at = std::ranges::find_if(
-        stack.locations, [&](Index location) { return process_at(location) < made.size(); });
+        stack.locations, [&](Index location) { return process_at(location) < jit.size(); });
     if (at == stack.locations.end()) continue;
-    RuntimeCode& its = made[process_at(*at)];
+    RuntimeCode& its = jit[process_at(*at)];
     ++its.stacks;
     if (stack.end == profile::StackEnd::no_rule && process_at(stack.locations.back()) != none)
       ++its.cut_stacks;
   }
   // One that has executed another program is there more than once, and may have begun without names.
   std::set<pid_t> named;
-  for (std::size_t i = 0; i < made.size(); ++i)
-    if (made[i].named) named.insert(unnamed.processes[i]->pid);
+  for (std::size_t i = 0; i < jit.size(); ++i)
+    if (jit[i].named) named.insert(unnamed.processes[i]->pid);
   constexpr std::size_t max_advice = 8;
   std::size_t given = 0;
   for (std::size_t i = 0; i < unnamed.processes.size() && given < max_advice; ++i) {
     const SampledProgram& program = *unnamed.processes[i];
-    made[i].named = named.contains(program.pid);
-    const std::string remedy = remedy_of(program, *unnamed.codes[i], made[i]);
+    jit[i].named = named.contains(program.pid);
+    const std::string remedy = remedy_of(program, *unnamed.codes[i], jit[i]);
     if (remedy.empty()) continue;
     ++given;
     profile.problems.push_back("process " + std::to_string(program.pid) + " (" +
@@ -295,15 +295,15 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
   };
   AskedFiles files(unnamed.processes, unnamed.mappings);
   bool has_kernel = false;
-  std::set<Index> made;  // processes whose perf map has been read
-  const auto put_made = [&](Index place, Index process, Address address) {
+  std::set<Index> jit_read;  // processes whose perf map has been read
+  const auto put_jit = [&](Index place, Index process, Address address) {
     SampledProgram& program = *unnamed.processes[process];
-    if (program.root && made.insert(process).second) {
+    if (program.root && jit_read.insert(process).second) {
       const target::InnerIdentity& identity = unnamed.identities[process];
-      auto problem = program.made.refresh(program.root->get(), identity.pid, identity.owner);
+      auto problem = program.jit.refresh(program.root->get(), identity.pid, identity.owner);
       if (!problem.empty()) profile.problems.push_back(std::move(problem));
     }
-    const auto function = program.made.find(address);
+    const auto function = program.jit.find(address);
     if (!function) return;
     put(place, {{std::string(function->name), {}, {}, 0, 0}});
     profile.locations[place].kind = profile::FrameKind::jit;
@@ -327,9 +327,9 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     } else if (is_text) {
       put(at, {{unnamed.texts[place.address], {}, {}, 0, 0}});
     } else if (place.mapping == none) {
-      put_made(at, place.process, place.address);
+      put_jit(at, place.process, place.address);
     } else if (is_made(unnamed.mappings[place.mapping])) {
-      put_made(at, unnamed.mappings[place.mapping].process, place.address);
+      put_jit(at, unnamed.mappings[place.mapping].process, place.address);
     } else {
       files.add(place, at);
     }

@@ -32,7 +32,7 @@ struct SampledProgram {
   /// known.
   std::shared_ptr<const target::FileDescriptor> root;
   CodeHistory code;
-  symbol::JitSymbols made;  ///< of ProfileNames
+  symbol::JitSymbols jit;  ///< of ProfileNames
 
   // Of ProfileBuilder:
   std::uint64_t generation = 0;                 ///< of the table that the indices are of
