@@ -1,15 +1,60 @@
 #include "bpf/event.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "base/limits.hpp"
-#include "bpf/record_ring.hpp"
 
 namespace vitrine::bpf {
 namespace {
 
 constexpr std::size_t entry_overhead = 128;  // of the map, the vector and the allocations
+
+/// Takes a record of a ring buffer apart from its front.
+class RecordReader {
+ public:
+  explicit RecordReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  /// The error of a record that is too short for what it holds.
+  static tl::unexpected<Error> ends_early() {
+    return fail(ErrorCode::malformed, "a record from the kernel ends too early");
+  }
+
+  template <class T>
+  bool take(T& value) {
+    if (bytes_.size() < sizeof value) return false;
+    std::memcpy(&value, bytes_.data(), sizeof value);
+    bytes_ = bytes_.subspan(sizeof value);
+    return true;
+  }
+
+  /// `length` bytes, and what pads them to a multiple of 8.
+  bool take_bytes(std::size_t length, std::span<const std::byte>& taken) {
+    if (length > bytes_.size()) return false;
+    taken = bytes_.first(length);
+    bytes_ = bytes_.subspan(std::min((length + 7) & ~std::size_t{7}, bytes_.size()));
+    return true;
+  }
+
+  /// Numbers, `bytes` of them together.
+  bool take_words(std::size_t bytes, std::vector<std::uint64_t>& words) {
+    std::span<const std::byte> taken;
+    if (!take_bytes(bytes, taken)) return false;
+    words.resize(taken.size() / sizeof(std::uint64_t));
+    if (!words.empty())
+      std::memcpy(words.data(), taken.data(), words.size() * sizeof(std::uint64_t));
+    return true;
+  }
+
+  /// As many label sets as `sets` has. Error: malformed.
+  Result<void> take_sets(std::span<FireSet> sets);
+
+  [[nodiscard]] bool empty() const { return bytes_.empty(); }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
 
 }  // namespace
 
@@ -161,51 +206,21 @@ Result<void> parse_stack_sample(std::span<const std::byte> record, StackSample& 
   return {};
 }
 
-namespace {
-
-/// Takes a T off the front of `bytes`.
-template <class T>
-Result<T> take(std::span<const std::byte>& bytes) {
-  T value{};
-  if (bytes.size() < sizeof value) return fail(ErrorCode::malformed, "a sample ends too early");
-  std::memcpy(&value, bytes.data(), sizeof value);
-  bytes = bytes.subspan(sizeof value);
-  return value;
-}
-
-Result<std::span<const std::byte>> take_bytes(std::span<const std::byte>& bytes,
-                                              std::size_t length) {
-  if (length > bytes.size()) return fail(ErrorCode::malformed, "a sample ends too early");
-  const auto taken = bytes.first(length);
-  bytes = bytes.subspan(length);
-  return taken;
-}
-
-Result<std::vector<ChunkMemory::Chunk>> parse_chunks(std::span<const std::byte> bytes) {
-  std::vector<ChunkMemory::Chunk> chunks;
-  while (!bytes.empty()) {
-    const auto head = TRY(take<vitrine_chunk>(bytes));
-    const auto content = TRY(take_bytes(bytes, head.got));
-    bytes = bytes.subspan(std::min<std::size_t>(bytes.size(), (8 - head.got % 8) % 8));
-    chunks.push_back({head.address, content});
-  }
-  return chunks;
-}
-
-}  // namespace
-
 std::string Sample::comm() const {
   return {head.comm, ::strnlen(head.comm, sizeof head.comm)};
 }
 
 Result<Sample> parse_sample(std::span<const std::byte> bytes) {
-  const auto head = TRY(take<vitrine_sample>(bytes));
-  Sample sample{head, {}};
-  for (std::uint32_t i = 0; i < head.sets; ++i) {
-    const auto set = TRY(take<vitrine_set>(bytes));
-    const auto content = TRY(take_bytes(bytes, set.bytes));
-    auto chunks = TRY(parse_chunks(content));
-    sample.sets.push_back({set, std::move(chunks)});
+  RecordReader reader(bytes);
+  Sample sample;
+  if (!reader.take(sample.head)) return RecordReader::ends_early();
+  for (std::uint32_t i = 0; i < sample.head.sets; ++i) {
+    SampledSet set;
+    std::span<const std::byte> content;
+    if (!reader.take(set.head) || !reader.take_bytes(set.head.bytes, content))
+      return RecordReader::ends_early();
+    TRY(parse_fire_chunks(content, set.chunks));
+    sample.sets.push_back(std::move(set));
   }
   return sample;
 }

@@ -21,11 +21,13 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/file_descriptor.hpp"
+
 namespace vitrine::bpf {
 namespace {
 
 constexpr char all_types[] = "/sys/kernel/btf/vmlinux";
-constexpr std::size_t most_bytes = 256U << 20;
+constexpr std::size_t max_bytes = 256U << 20;
 constexpr unsigned deepest = 32;  ///< structs, arrays and modifiers within each other
 
 /// Those of kernel/kernel_types.bpf.h that programs look into: one that lacks here is not found by libbpf.
@@ -282,7 +284,7 @@ std::span<const std::byte> map_types() {
   const FileDescriptor file(::open(all_types, O_RDONLY | O_CLOEXEC));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0 || status.st_size <= 0 ||
-      static_cast<std::size_t>(status.st_size) > most_bytes)
+      static_cast<std::size_t>(status.st_size) > max_bytes)
     return {};
   const auto bytes = static_cast<std::size_t>(status.st_size);
   void* mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file.get(), 0);
@@ -332,12 +334,7 @@ int KernelTypes::write(const bpf_object* object) const {
   const auto types = select_types(all_, names);
   // What is not understood here, libbpf may understand.
   const auto chosen = types ? std::as_bytes(std::span(*types)) : all_;
-  for (std::size_t done = 0; done < chosen.size();) {
-    const ssize_t written = ::write(file_.get(), chosen.data() + done, chosen.size() - done);
-    if (written <= 0) return EIO;
-    done += static_cast<std::size_t>(written);
-  }
-  return 0;
+  return write_all(file_.get(), chosen);
 }
 
 }  // namespace vitrine::bpf

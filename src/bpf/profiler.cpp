@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <string_view>
 
@@ -515,9 +514,7 @@ class LoadedProfiler final : public Profiler {
   }
 
   [[nodiscard]] std::uint64_t counter(__u32 which) const {
-    std::vector<std::uint64_t> per_cpu(static_cast<std::size_t>(libbpf_num_possible_cpus()));
-    if (bpf_map_lookup_elem(fd(program_->maps.counters), &which, per_cpu.data()) != 0) return 0;
-    return std::accumulate(per_cpu.begin(), per_cpu.end(), std::uint64_t{0});
+    return sum_of_cpus(fd(program_->maps.counters), which);
   }
 
   ProfilerOptions options_;

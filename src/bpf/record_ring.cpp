@@ -12,6 +12,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <system_error>
 #include <unordered_map>
 #include <utility>

@@ -17,7 +17,7 @@ RowPart take_cell(vitrine_row_cell& cell) {
 }
 
 /// Of a row of a span, before take() looks at it no more: a second, as it is called.
-constexpr std::uint8_t most_empty_looks = 4;
+constexpr std::uint8_t max_empty_looks = 4;
 
 }  // namespace
 
@@ -61,7 +61,7 @@ void RowTable::take(const Sink& sink) {
       }
       const bool is_empty = !take(row.number, sink) && row.of_span;
       row.empty = is_empty ? row.empty + 1 : 0;
-      return row.empty == most_empty_looks;
+      return row.empty == max_empty_looks;
     });
   }
 }

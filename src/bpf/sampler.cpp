@@ -11,12 +11,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "bpf/kernel_log.hpp"
 #include "bpf/kernel_types.hpp"
+#include "bpf/target_maps.hpp"
 
 namespace vitrine::bpf {
 
@@ -154,10 +154,7 @@ class LoadedSampler final : public Sampler {
   }
 
   std::uint64_t counter(__u32 which) const {
-    std::vector<std::uint64_t> per_cpu(static_cast<std::size_t>(libbpf_num_possible_cpus()));
-    if (bpf_map_lookup_elem(bpf_map__fd(program_->maps.counters), &which, per_cpu.data()) != 0)
-      return 0;
-    return std::accumulate(per_cpu.begin(), per_cpu.end(), std::uint64_t{0});
+    return sum_of_cpus(bpf_map__fd(program_->maps.counters), which);
   }
 
   vitrine_sampler* program_ = nullptr;

@@ -1,6 +1,7 @@
 #include "bpf/target_maps.hpp"
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <linux/membarrier.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -10,7 +11,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <numeric>
 #include <thread>
+#include <vector>
 
 #include "bpf/kernel_log.hpp"
 #include "bpf/thread_iterator.hpp"
@@ -66,6 +69,12 @@ void TargetMaps::forget(pid_t kernel_tgid) const {
 void TargetMaps::assume(const vitrine_executable& file, const vitrine_target& target) const {
   const vitrine_target given = with_arrays_first(target);
   bpf_map_update_elem(assumed, &file, &given, BPF_ANY);
+}
+
+std::uint64_t sum_of_cpus(int map, std::uint32_t key) {
+  std::vector<std::uint64_t> of_cpus(static_cast<std::size_t>(libbpf_num_possible_cpus()));
+  if (bpf_map_lookup_elem(map, &key, of_cpus.data()) != 0) return 0;
+  return std::accumulate(of_cpus.begin(), of_cpus.end(), std::uint64_t{0});
 }
 
 void let_programs_end() {

@@ -1,10 +1,11 @@
-// Maps through which a loader configures its program: target processes, and what all programs
-// share.
+// Maps of programs: through which a loader configures its own (target processes, and what all programs
+// share), and their counters.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "base/result.hpp"
 #include "bpf/wire/event.h"
@@ -47,6 +48,10 @@ struct TargetMaps {
   void forget(pid_t kernel_tgid) const;
   void assume(const vitrine_executable& file, const vitrine_target& target) const;
 };
+
+/// The value of a key of a per-CPU map of 64-bit numbers (BPF_MAP_TYPE_PERCPU_ARRAY), of all CPUs together; 0: it cannot be
+/// read.
+std::uint64_t sum_of_cpus(int map, std::uint32_t key);
 
 /// Lets switches and interrupts that are under way on any CPU come to their end: those that follow go
 /// by what is attached, and by what is in maps, now.

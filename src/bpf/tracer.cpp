@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <numeric>
 
 #include "bpf/event.hpp"
 #include "bpf/is_enabled.hpp"
@@ -176,10 +175,7 @@ class LoadedTracer final : public Tracer {
 
   [[nodiscard]] TracerCounters counters() const override {
     TracerCounters out{};
-    std::vector<std::uint64_t> per_cpu(static_cast<std::size_t>(libbpf_num_possible_cpus()));
-    for (__u32 i = 0; i < out.size(); ++i)
-      if (bpf_map_lookup_elem(fd(program_->maps.counters), &i, per_cpu.data()) == 0)
-        out[i] = std::accumulate(per_cpu.begin(), per_cpu.end(), std::uint64_t{0});
+    for (__u32 i = 0; i < out.size(); ++i) out[i] = sum_of_cpus(fd(program_->maps.counters), i);
     out[VITRINE_TRACE_LOST] += ring_->dropped();
     return out;
   }

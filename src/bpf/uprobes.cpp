@@ -18,8 +18,9 @@
 #include <string_view>
 #include <vector>
 
+#include "bpf/attachment.hpp"
 #include "bpf/kernel_log.hpp"
-#include "bpf/parallel_for.hpp"
+#include "bpf/wire/trace.h"
 
 namespace vitrine::bpf {
 namespace {

@@ -2,11 +2,15 @@
 // their file descriptors.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <optional>
 #include <span>
+#include <string_view>
 
-#include "bpf/tracer.hpp"
+#include "base/result.hpp"
+#include "bpf/attachment.hpp"
 
 namespace vitrine::bpf {
 

@@ -1,4 +1,4 @@
-#include "bpf/parallel_for.hpp"
+#include "bpf/attachment.hpp"
 
 #include <unistd.h>
 
