@@ -193,6 +193,11 @@ void ProfileReading::sample(Sample sample) {
   profile.samples.push_back(std::move(sample));
 }
 
+std::uint32_t line_number(std::int64_t line) {
+  constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
+  return line > 0 && line <= most ? static_cast<std::uint32_t>(line) : 0;
+}
+
 FrameKind frame_kind(std::string_view file, bool named) {
   if (file.starts_with("[kernel") || file == "[guest.kernel.kallsyms]") return FrameKind::kernel;
   if (!file.empty()) return FrameKind::native;

@@ -26,7 +26,6 @@ class OtlpDecoder {
  public:
   explicit OtlpDecoder(std::size_t room) : reading_(room) {}
 
-  OtlpDecoder() = default;
   OtlpDecoder(const OtlpDecoder&) = delete;
   OtlpDecoder& operator=(const OtlpDecoder&) = delete;
 

@@ -256,11 +256,6 @@ class PprofReader {
     }
   }
 
-  static std::uint32_t line_number(std::int64_t line) {
-    constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
-    return line > 0 && line <= most ? static_cast<std::uint32_t>(line) : 0;
-  }
-
   void read_locations() {
     place_.part = "location";
     ends_.resize(locations_.size());

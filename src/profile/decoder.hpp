@@ -175,6 +175,9 @@ class ProfileReading {
   std::uint64_t total_ns_ = 0, total_count_ = 0;
 };
 
+/// A line of a source; 0 is none: where the number cannot be one.
+std::uint32_t line_number(std::int64_t line);
+
 /// The kind of a frame by what its file is called: "[kernel.kallsyms]" is the kernel.
 FrameKind frame_kind(std::string_view file, bool named);
 

@@ -186,7 +186,7 @@ using Sink = std::function<Result<void>(std::string_view)>;
 Result<void> encode(const Profile& profile, Encoding encoding, const EncodeOptions& options,
                     const Sink& sink);
 
-// One each; in the file of its name.
+// One each; in the file of its name, folded stacks in that of this header.
 Result<std::string> encode_pprof(const Profile& profile, const EncodeOptions& options);
 Result<std::string> encode_otlp(const Profile& profile, const EncodeOptions& options);
 Result<std::string> encode_folded(const Profile& profile, const EncodeOptions& options);

@@ -4,6 +4,7 @@
 //  "labels":[{"key","value"}], "trace_id" and "span_id" where the thread worked for a trace,
 //  "frames":[{"address","function","file","line","module", and where so "inlined":true,
 //             "kind":"kernel|jit|unknown", "problem"}], leaf first,
+//  "count" where the line is of several samples,
 //  and where the stack is not whole "end":"truncated|depth|other_stack|out_of_reach|unread|no_rule|
 //  bad|gone"}
 // {"summary":{"start_ns","duration_ns","frequency","samples","lost","truncated_stacks","stack_ends":{END:N},

@@ -36,11 +36,6 @@ FrameKind kind_of(std::optional<std::string_view> type, std::string_view file, b
   return FrameKind::jit;  // of a runtime: no addresses of a file
 }
 
-std::uint32_t line_number(std::int64_t line) {
-  constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
-  return line > 0 && line <= most ? static_cast<std::uint32_t>(line) : 0;
-}
-
 template <std::size_t size>
 void take_id(std::array<std::uint8_t, size>& into, OtlpView bytes) {
   if (bytes.size() == size) std::copy_n(bytes.data(), size, into.begin());

@@ -67,10 +67,15 @@ class LinksAsLabels {
 
 /// A waker's label is called "waker.KEY", and keys that are taken become "label.KEY".
 bool covers_label(const Redaction& redaction, std::string_view key) {
-  if (redaction.covers_label(key)) return true;
-  for (const std::string_view prefix : {waker_key_prefix, renamed_key_prefix})
-    if (key.starts_with(prefix)) return covers_label(redaction, key.substr(prefix.size()));
-  return false;
+  while (!redaction.covers_label(key)) {
+    if (key.starts_with(waker_key_prefix))
+      key.remove_prefix(waker_key_prefix.size());
+    else if (key.starts_with(renamed_key_prefix))
+      key.remove_prefix(renamed_key_prefix.size());
+    else
+      return false;
+  }
+  return true;
 }
 
 }  // namespace
