@@ -32,7 +32,54 @@ std::vector<std::string> closest(const std::string& pattern, const std::set<std:
   return names;
 }
 
+/// Whether it is so by what it is called; where its site has another name for it, it is not added up.
+bool is_hidden(const query::Subject& subject, const Redaction& redaction) {
+  using Kind = query::Subject::Kind;
+  switch (subject.kind) {
+    case Kind::argument:
+      return redaction.covers_argument(subject.index, {});
+    case Kind::named_argument:
+    case Kind::word:
+    case Kind::label:
+      return redaction.covers_label(subject.name);
+    case Kind::calculated:
+      return std::any_of(subject.calculation.begin(), subject.calculation.end(),
+                         [&](const query::WrittenStep& step) {
+                           return step.index ? redaction.covers_argument(*step.index, {})
+                                             : redaction.covers_label(step.name);
+                         });
+    default:
+      return false;
+  }
+}
+
 }  // namespace
+
+Result<void> check(const TraceOptions& options) {
+  const TraceTarget& target = options.target;
+  const int kinds = static_cast<int>(!target.pids.empty()) +
+                    static_cast<int>(!target.files.empty()) +
+                    static_cast<int>(!target.command.empty());
+  if (kinds == 0)
+    return fail(ErrorCode::usage, "nothing to trace", "give a PID, a file, or --exec -- COMMAND");
+  if (kinds > 1)
+    return fail(ErrorCode::usage, "processes, files and a command exclude each other",
+                "for some files of a process give the process, and --module FILE");
+  const auto& reduction = options.query.reduction;
+  if (reduction && reduction->value &&
+      is_hidden(reduction->value->subject, options.query.redaction))
+    return fail(ErrorCode::usage,
+                fmt::format("'{}' is redacted, and a sum would reveal it", reduction->value->title),
+                "group by it (--by), or omit it from --redact");
+  const bool latency = reduction && reduction->kind == query::ReductionKind::latency;
+  if (options.query.slower && !latency)
+    return fail(ErrorCode::usage, "--slower requires the two probes of a pair",
+                "add --latency START,END");
+  if (options.probes.empty() && !latency)
+    return fail(ErrorCode::usage, "missing argument: no probes",
+                "give them as provider:name, or '*' for all; `vitrine probes` lists the probes");
+  return {};
+}
 
 Error no_such_probe(const TraceOptions& options, const std::vector<std::string>& patterns,
                     const std::set<std::string>& seen, const MissingFunctions& missing) {

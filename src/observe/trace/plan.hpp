@@ -1,5 +1,5 @@
 // TracePlan: which sites of which files a trace attaches to, and what to report when there are
-// none.
+// none, or when the options are invalid.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,9 @@
 #include "probe/probe.hpp"
 
 namespace vitrine::observe {
+
+/// Whether the options fit together. Errors: usage.
+Result<void> check(const TraceOptions& options);
 
 // What to report when no probe is what the user asked for.
 

@@ -31,27 +31,6 @@ constexpr milliseconds watch_interval{5};
 /// At a process that fires a probe of a file: fires of the others wait meanwhile.
 constexpr milliseconds first_look{100};
 
-/// Whether it is so by what it is called; where its site has another name for it, it is not added up.
-bool is_hidden(const query::Subject& subject, const Redaction& redaction) {
-  using Kind = query::Subject::Kind;
-  switch (subject.kind) {
-    case Kind::argument:
-      return redaction.covers_argument(subject.index, {});
-    case Kind::named_argument:
-    case Kind::word:
-    case Kind::label:
-      return redaction.covers_label(subject.name);
-    case Kind::calculated:
-      return std::any_of(subject.calculation.begin(), subject.calculation.end(),
-                         [&](const query::WrittenStep& step) {
-                           return step.index ? redaction.covers_argument(*step.index, {})
-                                             : redaction.covers_label(step.name);
-                         });
-    default:
-      return false;
-  }
-}
-
 /// A process, as its fires need it.
 struct TracedProcess final : ObservedProcess {
   ProcessLabels labels;
@@ -108,7 +87,6 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
     return all.size() == 1 ? std::optional(all.front()->pid()) : std::nullopt;
   }
 
-  Result<void> check() const;
   Result<void> find_targets();
   Result<void> open_tracer();
   Result<void> attach_targets();
@@ -173,7 +151,8 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
 };
 
 Result<void> LiveTrace::begin() {
-  TRY(check());
+  TRY(function_patterns(plan_.wanted()));
+  TRY(check(options_));
   // Before anything is looked at, so that what happens meanwhile is not missed.
   watch_.emplace(processes_, static_cast<ProcessWatch::Listener&>(*this), options_.follow);
   if (adds_up(options_.query)) reduction_.emplace(options_.query, selected_);
@@ -211,33 +190,6 @@ Result<void> LiveTrace::attach_targets() {
   }
   TRY(attach(planned));
   return require_sites();
-}
-
-Result<void> LiveTrace::check() const {
-  TRY(function_patterns(plan_.wanted()));
-  const TraceTarget& target = options_.target;
-  const int kinds = static_cast<int>(!target.pids.empty()) +
-                    static_cast<int>(!target.files.empty()) +
-                    static_cast<int>(!target.command.empty());
-  if (kinds == 0)
-    return fail(ErrorCode::usage, "nothing to trace", "give a PID, a file, or --exec -- COMMAND");
-  if (kinds > 1)
-    return fail(ErrorCode::usage, "processes, files and a command exclude each other",
-                "for some files of a process give the process, and --module FILE");
-  const auto& reduction = options_.query.reduction;
-  if (reduction && reduction->value &&
-      is_hidden(reduction->value->subject, options_.query.redaction))
-    return fail(ErrorCode::usage,
-                fmt::format("'{}' is redacted, and a sum would reveal it", reduction->value->title),
-                "group by it (--by), or omit it from --redact");
-  const bool latency = reduction && reduction->kind == query::ReductionKind::latency;
-  if (options_.query.slower && !latency)
-    return fail(ErrorCode::usage, "--slower requires the two probes of a pair",
-                "add --latency START,END");
-  if (options_.probes.empty() && !latency)
-    return fail(ErrorCode::usage, "missing argument: no probes",
-                "give them as provider:name, or '*' for all; `vitrine probes` lists the probes");
-  return {};
 }
 
 Result<void> LiveTrace::find_targets() {
