@@ -1,128 +1,25 @@
 // vitrine profile, on real processes: whose samples it has, with which labels and names, and where
 // it writes them.
+#include "cli/profile_command.hpp"
+
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <functional>
 #include <iomanip>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
-
-#include "cli/command.hpp"
-#include "support/child.hpp"
 
 namespace vitrine::test {
 namespace {
 
-using nlohmann::json;
 using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-
-/// What `--format json` printed.
-struct Seen {
-  std::vector<json> samples;
-  json summary;
-
-  [[nodiscard]] std::vector<json> where(const std::function<bool(const json&)>& holds) const {
-    std::vector<json> found;
-    std::copy_if(samples.begin(), samples.end(), std::back_inserter(found), holds);
-    return found;
-  }
-  /// Names of all functions on the stacks of `some`.
-  static std::vector<std::string> functions(const std::vector<json>& some) {
-    std::vector<std::string> names;
-    for (const json& sample : some)
-      for (const json& frame : sample["frames"])
-        if (frame["function"].is_string()) names.push_back(frame["function"]);
-    return names;
-  }
-};
-
-Seen parse(const std::string& text) {
-  Seen seen;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    json object = json::parse(line);
-    if (object.contains("summary"))
-      seen.summary = object["summary"];
-    else
-      seen.samples.push_back(std::move(object));
-  }
-  return seen;
-}
-
-std::string label(const json& sample, const std::string& key) {
-  for (const json& pair : sample["labels"])
-    if (pair["key"] == key) return pair["value"];
-  return "";
-}
-
-bool has_frame(const json& sample, const std::string& name) {
-  for (const json& frame : sample["frames"])
-    if (frame["function"].is_string() &&
-        frame["function"].get<std::string>().find(name) != std::string::npos)
-      return true;
-  return false;
-}
-
-auto of_tenant(std::string tenant) {
-  return [tenant = std::move(tenant)](const json& sample) {
-    return label(sample, "tenant") == tenant;
-  };
-}
-
-Child start_subject(std::vector<std::string> commands, std::string program = PROFILE_SUBJECT) {
-  commands.insert(commands.begin(), std::move(program));
-  Child child = Child::spawn(std::move(commands));
-  EXPECT_EQ(child.read_line(patience).value_or("nothing"), "ready");
-  return child;
-}
-
-/// On a machine with much else to do a second has few ticks of ours.
-const std::vector<std::string> fast{"--freq", "999", "--duration", "1500ms"};
-
-Outcome profile(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "profile");
-  return vitrine(std::move(arguments));
-}
-
-Seen profile_json(std::vector<std::string> arguments) {
-  if (std::find(arguments.begin(), arguments.end(), "--duration") == arguments.end())
-    arguments.insert(arguments.begin(), fast.begin(), fast.end());
-  arguments.insert(arguments.begin(), {"--format", "json"});
-  const Outcome outcome = profile(std::move(arguments));
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  return parse(outcome.out);
-}
-
-class Directory {
- public:
-  Directory() {
-    std::string name = std::filesystem::temp_directory_path() / "vitrine_profile_XXXXXX";
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    path_ = name;
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  std::string at(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-std::string content(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 TEST(ProfileCommand, HasLabelsAndWholeStacksOfEachThread) {
   Child subject = start_subject({"burn acme", "burn globex", "traced"});
@@ -498,36 +395,6 @@ TEST(ProfileCommand, WritesWhatItHasWhenInterrupted) {
               Not(IsEmpty()));
 }
 
-TEST(ProfileCommand, RefusesWhatMakesNoSense) {
-  EXPECT_EQ(profile({}).status, 2);
-  EXPECT_EQ(profile({"--all", "1"}).status, 2);
-  EXPECT_EQ(profile({"1", "--format", "xml"}).status, 2);
-  EXPECT_EQ(profile({"1", "-o", "profile.xml"}).status, 2);
-  EXPECT_EQ(profile({"1", "-o", "a.html", "--format", "html", "--format", "json"}).status, 2);
-  EXPECT_EQ(profile({"1", "--format", "json", "--format", "folded"}).status, 2);
-  EXPECT_EQ(profile({"1", "--filter", "tenant"}).status, 2);
-  EXPECT_EQ(profile({"1", "--preempted"}).status, 2);
-  EXPECT_EQ(profile({"1", "--wakers"}).status, 2);
-  EXPECT_EQ(profile({"1", "--watch"}).status, 2);
-  EXPECT_EQ(profile({"1", "--freq", "0"}).status, 2);
-  EXPECT_EQ(profile({"2147483600"}).status, 4);
-  EXPECT_EQ(profile({"--exec", "--", "/no/such/program"}).status, 4);
-}
-
-TEST(ProfileCommand, SaysBeforeItSamplesThatItCannotWrite) {
-  const Directory directory;
-  const Outcome missing = profile({"--all", "--duration", "60s", "-o", directory.at("no/p.html")});
-  EXPECT_EQ(missing.status, 4);
-  EXPECT_THAT(missing.err, HasSubstr("no/p.html cannot be written: No such file or directory"));
-  EXPECT_EQ(profile({"--all", "--format", "html", "-o", directory.path()}).status, 1);
-  // A folder that says that it can be written to, and where no file can be made.
-  const Outcome proc = profile({"--all", "--duration", "60s", "-o", "/proc/p.html"});
-  EXPECT_EQ(proc.status, 4);
-  EXPECT_THAT(proc.err,
-              AllOf(HasSubstr("/proc/p.html cannot be written"), HasSubstr("a writable directory"),
-                    Not(HasSubstr("vitrine: profiling"))));
-}
-
 /// The build id among the notes of the running kernel (elf(5)), in hex.
 std::string kernel_build_id() {
   const std::string notes = content("/sys/kernel/notes");
@@ -577,39 +444,6 @@ TEST(ProfileCommand, KeepsAddressesAndBuildIdsWithoutNames) {
   // The names are still to be had: pprof reads them from the file.
   const Outcome raw = run({"sh", "-c", "gzip -dc " + pprof});
   EXPECT_THAT(raw.out, AllOf(HasSubstr("acme"), Not(HasSubstr("burn_step"))));
-}
-
-/// `vitrine profile` as user nobody, with just these capabilities.
-Outcome as_nobody(const std::string& capabilities, std::vector<std::string> arguments) {
-  std::vector<std::string> words{"setpriv",
-                                 "--reuid=65534",
-                                 "--regid=65534",
-                                 "--clear-groups",
-                                 "--inh-caps=" + capabilities,
-                                 "--ambient-caps=" + capabilities,
-                                 "--",
-                                 VITRINE,
-                                 "profile"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  return run(words);
-}
-
-TEST(ProfileCommand, SaysWhichCapabilitiesAreMissing) {
-  Child subject = start_subject({"burn acme"});
-  const Outcome refused = as_nobody("-all", {std::to_string(subject.pid())});
-  EXPECT_EQ(refused.status, 3) << refused.err;
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("CAP_BPF"), HasSubstr("CAP_PERFMON")));
-}
-
-TEST(ProfileCommand, NeedsNoRoot) {
-  Child subject = start_subject({"burn acme"});
-  const Outcome outcome = as_nobody("+bpf,+perfmon,+sys_ptrace",
-                                    {std::to_string(subject.pid()), "--freq", "999", "--duration",
-                                     "2s", "--off-cpu", "--on-cpu", "--format", "json"});
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
-  const auto samples = parse(outcome.out).where(of_tenant("acme"));
-  ASSERT_THAT(samples, Not(IsEmpty())) << outcome.err;
-  EXPECT_TRUE(has_frame(samples.front(), "burn()"));
 }
 
 }  // namespace
