@@ -11,7 +11,6 @@
 
 #include "base/file_descriptor.hpp"
 #include "base/limits.hpp"
-#include "base/read_all.hpp"
 #include "base/text.hpp"
 #include "sandbox/files.hpp"
 
@@ -127,10 +126,10 @@ class Walk {
   }
   /// Of the name of a table, a slip or two away; empty: there is none.
   [[nodiscard]] std::string nearest_table(std::string_view name) const {
-    constexpr std::size_t most_slips = 2;
+    constexpr std::size_t max_slips = 2;
     for (const KnownKey& key : known_) {
       const std::string_view table = key.name.substr(0, key.name.find('.'));
-      if (name.find('.') == name.npos && spelling_distance(name, table) <= most_slips)
+      if (name.find('.') == name.npos && spelling_distance(name, table) <= max_slips)
         return table == repeated_ ? fmt::format("[[{}]]", table) : fmt::format("[{}]", table);
     }
     return {};

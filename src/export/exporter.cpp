@@ -363,7 +363,7 @@ Result<void> Exporter::check(const ExportOptions& options) {
 Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions options) {
   auto endpoint = TRY(parse_endpoint(options.url, options.url_is_whole, options.signal));
   if (options.spool_bytes == 0)
-    options.spool_bytes = options.spool.empty() ? Spool::most_in_memory : spool_on_disk;
+    options.spool_bytes = options.spool.empty() ? Spool::max_in_memory : spool_on_disk;
   auto post = TRY(Post::open(endpoint, options));
   auto spool = TRY(Spool::open(options.spool, options.spool_bytes,
                                endpoint.protocol == Protocol::clickhouse

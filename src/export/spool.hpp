@@ -29,7 +29,7 @@ class Spool {
   static constexpr std::string_view otlp_files = names_of(Signal::profiles).spool_end;
   static constexpr std::string_view row_files = ".ndjson.gz";
   /// Most of what a directory does not take that is kept in memory.
-  static constexpr std::uint64_t most_in_memory = 64U << 20;
+  static constexpr std::uint64_t max_in_memory = 64U << 20;
 
   /// Takes up what an earlier process left in `directory` (made, 0700, when it is missing); empty:
   /// in memory. `bytes`: most that is kept. `suffix`: of the files, a constant. Errors: usage

@@ -102,7 +102,9 @@ class Profile {
   std::shared_ptr<const State> state_;
 };
 
-/// Samples while it lives, or until stop(). One thread at a time uses it.
+/// Samples while it lives, or until stop(). One thread at a time uses it. The thread that calls open() should live as
+/// long: the processes that read files for it are children of that thread and end with it, and what they had read is read
+/// anew.
 class Profiler {
  public:
   /// Begins to sample. Errors: usage; not_found (no such process or program); not_permitted (names

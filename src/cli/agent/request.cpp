@@ -114,10 +114,10 @@ Result<void> AgentRequest::take() {
   // Headers, certificates and the spool are those of metrics, spans and log records, too.
   TRY(sending.check(metrics.engine({})));
   if (sending.given()) TRY(sending.check_engine());
-  using Keeping = SendingOptions::Keeping;
+  using Spooling = SendingOptions::Spooling;
   if (const std::string engine = metrics.engine(sending.url()); !engine.empty())
     TRY(exporter::Exporter::check(
-        TRY(sending.take(engine, exporter::Signal::metrics, Keeping::nothing))));
+        TRY(sending.take(engine, exporter::Signal::metrics, Spooling::off))));
   if (listen_ != listens_not)
     listen = TRY(agent::parse_listen_address(listen_.empty() ? usual_listen : listen_));
   return {};

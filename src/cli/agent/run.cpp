@@ -108,9 +108,9 @@ Result<AgentRun::Session> AgentRun::prepare(AgentConfiguration configuration) {
     // The spool of the sender that is to end is still its own.
     const bool waits = before != nullptr && !request.sending.spool().empty() &&
                        request.sending.spool() == before->sending.spool();
-    using Keeping = SendingOptions::Keeping;
+    using Spooling = SendingOptions::Spooling;
     auto sender = TRY(request.sending.open(encoding_of(session.configuration),
-                                           waits ? Keeping::nothing : Keeping::usual));
+                                           waits ? Spooling::off : Spooling::on));
     if (!waits) session.sender = std::move(sender);
   }
   if (before == nullptr || request.listen != before->listen)
@@ -118,7 +118,7 @@ Result<AgentRun::Session> AgentRun::prepare(AgentConfiguration configuration) {
   if (before == nullptr || !session.configuration.same(now_.configuration, signal_settings)) {
     session.signals = TRY(AgentSignals::open(request.metrics, request.traces, signals_.get()));
     // Whether what they send can be sent; their spools may still be in use.
-    TRY(session.signals->open_senders(request.sending, SendingOptions::Keeping::nothing));
+    TRY(session.signals->open_senders(request.sending, SendingOptions::Spooling::off));
   }
   observe::ProfilingOptions options = request.options;
   options.stop = options.hurry = &interrupted();
@@ -247,7 +247,7 @@ void AgentRun::close_signals() {
 void AgentRun::open_signals() {
   std::shared_ptr<AgentSignals> signals = std::move(now_.signals);
   const auto opened =
-      signals->open_senders(now_.configuration.request->sending, SendingOptions::Keeping::usual);
+      signals->open_senders(now_.configuration.request->sending, SendingOptions::Spooling::on);
   if (!opened) {
     cli::report(opened.error());
     note("metrics, spans and log records are not sent");

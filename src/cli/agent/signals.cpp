@@ -95,20 +95,21 @@ Result<std::unique_ptr<AgentSignals>> AgentSignals::open(const MetricsOptions& o
 }
 
 Result<void> AgentSignals::open_senders(const SendingOptions& sending,
-                                        SendingOptions::Keeping keeping) {
+                                        SendingOptions::Spooling spooling) {
   const std::string url = options_.engine(sending.url());
   if (url.empty()) return {};
   std::unique_ptr<TraceSender> metrics, spans, logs;
   const auto open = [&](bool wanted, exporter::Signal signal,
                         std::unique_ptr<TraceSender>& into) -> Result<void> {
     if (!wanted) return {};
-    into = TRY(TraceSender::open(TRY(sending.take(url, signal, keeping)), sending.request_bytes()));
+    into =
+        TRY(TraceSender::open(TRY(sending.take(url, signal, spooling)), sending.request_bytes()));
     return {};
   };
   TRY(open(sends_metrics_, exporter::Signal::metrics, metrics));
   TRY(open(sends_spans_, exporter::Signal::traces, spans));
   TRY(open(sends_logs_, exporter::Signal::logs, logs));
-  if (keeping == SendingOptions::Keeping::nothing) return {};
+  if (spooling == SendingOptions::Spooling::off) return {};
   metrics_sender_ = std::move(metrics);
   event_senders_ = {std::move(spans), std::move(logs)};
   for (TraceSender* one :

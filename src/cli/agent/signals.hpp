@@ -57,7 +57,7 @@ class AgentSignals {
                                                     const AgentSignals* before = nullptr);
 
   /// Opens what sends, with the options of `sending`. Errors: usage, and those of exporter::Exporter.
-  Result<void> open_senders(const SendingOptions& sending, SendingOptions::Keeping keeping);
+  Result<void> open_senders(const SendingOptions& sending, SendingOptions::Spooling spooling);
   /// Begins to read traces. Call it once the capabilities are dropped that its thread must not have.
   /// `held_back`: put into effect while it attaches.
   void begin(sandbox::Capabilities held_back);

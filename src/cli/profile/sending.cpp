@@ -49,11 +49,11 @@ Result<void> SendingOptions::check_engine() const {
 }
 
 Result<std::unique_ptr<ProfileSender>> SendingOptions::open(profile::EncodeOptions encoding,
-                                                            Keeping keeping) const {
+                                                            Spooling spooling) const {
   auto options = TRY(take_engine());
   profile::RequestLimits limits;
   if (engine_.request_bytes() != 0) limits.bytes = engine_.request_bytes();
-  if (keeping == Keeping::nothing) options.spool.clear();
+  if (spooling == Spooling::off) options.spool.clear();
   const auto engine = exporter::engine_of(options.url);
   ProfileSender::Encode encode;
   if (engine == exporter::Engine::clickhouse) {
@@ -82,9 +82,9 @@ Result<std::unique_ptr<ProfileSender>> SendingOptions::open(profile::EncodeOptio
 
 Result<exporter::ExportOptions> SendingOptions::take(const std::string& url,
                                                      exporter::Signal signal,
-                                                     Keeping keeping) const {
+                                                     Spooling spooling) const {
   auto options = TRY(engine_.take(signal, url));
-  if (keeping == Keeping::nothing) options.spool.clear();
+  if (spooling == Spooling::off) options.spool.clear();
   while (options.spool.size() > 1 && options.spool.ends_with('/')) options.spool.pop_back();
   if (!options.spool.empty()) options.spool += fmt::format("-{}", exporter::names_of(signal).name);
   return options;

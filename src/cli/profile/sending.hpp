@@ -33,11 +33,11 @@ class SendingOptions {
   void set_environment(exporter::Environment environment) {
     engine_.set_environment(std::move(environment));
   }
+  /// `off`: without the spool, which another sender holds, to find out whether everything else is valid.
+  enum class Spooling : std::uint8_t { on, off };
   /// With OpenTelemetry's environment variables. Errors: usage, and those of exporter::Exporter.
-  /// `nothing`: without the spool, which another one has; to find out whether all else is right.
-  enum class Keeping : std::uint8_t { usual, nothing };
   [[nodiscard]] Result<std::unique_ptr<ProfileSender>> open(profile::EncodeOptions encoding,
-                                                            Keeping keeping = Keeping::usual) const;
+                                                            Spooling spooling = Spooling::on) const;
   [[nodiscard]] const std::string& spool() const { return engine_.spool(); }
   [[nodiscard]] const std::string& url() const { return engine_.url(); }
   [[nodiscard]] std::size_t request_bytes() const { return engine_.request_bytes(); }
@@ -45,12 +45,12 @@ class SendingOptions {
   /// DIR-metrics, DIR-spans, DIR-logs. Errors: usage.
   [[nodiscard]] Result<exporter::ExportOptions> take(const std::string& url,
                                                      exporter::Signal signal,
-                                                     Keeping keeping) const;
-  /// What was given makes sense without --export. `other`: as EngineOptions::check. Errors: usage.
+                                                     Spooling spooling) const;
+  /// Whether what was given is valid without --export. `other`: as EngineOptions::check. Errors: usage.
   [[nodiscard]] Result<void> check(const std::string& other = {}) const {
     return engine_.check(!attributes_.empty(), other);
   }
-  /// open() would take what was given, as far as exporter::Exporter::check() knows. Errors: those of open().
+  /// Whether open() would take what was given, as far as exporter::Exporter::check() knows. Errors: those of open().
   [[nodiscard]] Result<void> check_engine() const;
 
  private:

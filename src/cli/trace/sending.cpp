@@ -17,7 +17,7 @@ namespace {
 constexpr std::chrono::seconds longest_stay{1};          // of fires, until they are handed over
 constexpr std::chrono::seconds last_chance_of_trace{5};  // for what is left at the end
 constexpr std::size_t usual_request_bytes = std::size_t{1} << 20;
-constexpr std::int64_t least_clock_step_ns = 1'000'000;  // above what reading two clocks takes
+constexpr std::int64_t min_clock_step_ns = 1'000'000;  // above what reading two clocks takes
 
 }  // namespace
 
@@ -67,7 +67,7 @@ void TraceSender::send(const std::vector<telemetry::Metric>& metrics, const std:
 /// The clock may be set while events come, and the time that a machine sleeps is not in theirs.
 void TraceSender::look_at_clock() {
   const std::int64_t now = wall_clock_offset_ns();
-  if (std::abs(now - wall_clock_ns_) > least_clock_step_ns) wall_clock_ns_ = now;
+  if (std::abs(now - wall_clock_ns_) > min_clock_step_ns) wall_clock_ns_ = now;
 }
 
 void TraceSender::take_out(bool all) {

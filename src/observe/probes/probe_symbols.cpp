@@ -64,8 +64,8 @@ Result<std::vector<Compiled>> parse_arguments(const ArgumentsRequest& request,
   return all;
 }
 
-/// What the kernel, and we, may evaluate: operand.h.
-bool makes_sense(const vitrine_operand& operand) {
+/// What operand.h permits, so that it can be evaluated.
+bool is_valid(const vitrine_operand& operand) {
   return operand.kind <= VITRINE_MEMORY && operand.size >= 1 &&
          operand.size <= VITRINE_OPERAND_BYTES && operand.shift < 64 &&
          operand.base <= VITRINE_NO_REGISTER && operand.index <= VITRINE_NO_REGISTER &&
@@ -110,7 +110,7 @@ void ProbeSymbols::ask() {
   if (response->size() != request.arguments.size()) return;
   for (std::size_t i = 0; i < response->size(); ++i) {
     Compiled& operand = (*response)[i];
-    if (operand && !makes_sense(*operand)) continue;
+    if (operand && !is_valid(*operand)) continue;
     Named& named = request.arguments[i];
     with_symbols_.emplace(Key(named.site, std::move(named.argument)), std::move(operand));
   }

@@ -169,7 +169,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
     return static_cast<SampledProcess&>(process);
   }
   [[nodiscard]] bool are_given() const { return !options_.pids.empty() && !options_.follow; }
-  [[nodiscard]] milliseconds most_rest() const {
+  [[nodiscard]] milliseconds max_rest() const {
     if (options_.always_on) return longest_rest_always_on;
     if (!are_given()) return longest_rest;
     // A cell that has been begun, and one for a look that is late.
@@ -414,7 +414,7 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
     watch_->take_events();
     watch_->look_again();
     const auto left = std::chrono::ceil<milliseconds>(std::min(end, next_look_) - Clock::now());
-    watch_->wait(std::clamp(left, milliseconds(0), most_rest()));
+    watch_->wait(std::clamp(left, milliseconds(0), max_rest()));
     // What happens to processes ends a wait, and is no reason to look.
     const auto now = Clock::now();
     const bool is_over = (options_.stop != nullptr && options_.stop->load()) || ended();
@@ -445,7 +445,7 @@ Result<void> LiveProfiling::look_at_samples() {
   else if (taken > many_samples)
     rest_ = std::max(rest_ / 2, shortest_rest);
   else if (taken < many_samples / 4)
-    rest_ = std::min(rest_ * 2, most_rest());
+    rest_ = std::min(rest_ * 2, max_rest());
   next_look_ = Clock::now() + rest_;
   return {};
 }

@@ -101,8 +101,7 @@ struct ProfilingOptions {
   /// two. Nothing: what samples on CPUs need; of threads that leave them, usual_buffer_bytes.
   std::optional<std::size_t> buffer_bytes;
   /// Always on: take() comes about as often, for ever. Names are looked up once meanwhile, and memory is
-  /// let go again. The thread that calls open() lives as long as that: the processes that read files end with it.
-  /// Nothing: the profile ends.
+  /// let go again. Nothing: the profile ends.
   std::optional<std::chrono::milliseconds> always_on;
   /// False: locations stay without names, which saves reading the files of the processes.
   bool symbols = true;
@@ -115,6 +114,8 @@ struct ProfilingOptions {
   const std::atomic<bool>* hurry = nullptr;
 };
 
+/// One thread at a time uses it, except as take_to_name() documents. The thread that calls open() should live as long: the
+/// processes that read files for it are children of that thread and end with it, and what they had read is read anew.
 class Profiling {
  public:
   /// Begins to sample. Errors: usage; not_found (no such process or program); not_permitted (names
