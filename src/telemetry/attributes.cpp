@@ -1,7 +1,5 @@
 #include "telemetry/attributes.hpp"
 
-#include <charconv>
-
 #include "base/text.hpp"
 
 namespace vitrine::telemetry {
@@ -42,17 +40,6 @@ struct ValueWriter {
 };
 
 }  // namespace
-
-bool parse_id(std::string_view text, std::span<std::uint8_t> id) {
-  if (text.size() != 2 * id.size()) return false;
-  bool any = false;
-  for (std::size_t i = 0; i < id.size(); ++i) {
-    const char* const digits = text.data() + 2 * i;
-    if (std::from_chars(digits, digits + 2, id[i], 16).ptr != digits + 2) return false;
-    any = any || id[i] != 0;
-  }
-  return any;
-}
 
 std::string encode_value(const Value& value) {
   std::string encoded;

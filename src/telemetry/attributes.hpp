@@ -69,9 +69,6 @@ struct TraceContext {
   bool operator==(const TraceContext&) const = default;
 };
 
-/// Of hexadecimal digits. False: it is no id, or zero.
-bool parse_id(std::string_view text, std::span<std::uint8_t> id);
-
 /// A number or a sum of them.
 using Amount = std::variant<std::int64_t, double>;
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,6 +82,19 @@ struct Interval {
 /// Adds messages `Metric` to `requests`, none with so many points that a request could not hold it.
 void add_metrics(const std::vector<Metric>& metrics, const Interval& interval,
                  const std::string& resource, Requests& requests);
+
+/// Names that differ from each other.
+class DistinctNames {
+ public:
+  /// Those that are taken from the start.
+  DistinctNames(std::initializer_list<std::string> taken) : taken_(taken) {}
+
+  /// `name`; where that is taken, by_NAME, or by_NAME_2 and so on.
+  std::string add(const std::string& name);
+
+ private:
+  std::set<std::string> taken_;
+};
 
 /// The text format 0.0.4 of Prometheus, as the textfile collector of its node exporter reads it.
 std::string prometheus_text(const std::vector<Metric>& metrics);

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <iterator>
 #include <limits>
-#include <set>
 #include <string_view>
 
 #include "base/text.hpp"
@@ -62,15 +61,10 @@ class LabelNames {
 
  private:
   void add(const std::string& key) {
-    if (names_.contains(key)) return;
-    const std::string name = label_name(key);
-    std::string its = taken_.contains(name) ? "by_" + name : name;
-    for (int i = 2; taken_.contains(its); ++i) its = fmt::format("by_{}_{}", name, i);
-    taken_.insert(its);
-    names_.emplace(key, std::move(its));
+    if (!names_.contains(key)) names_.emplace(key, distinct_.add(label_name(key)));
   }
 
-  std::set<std::string> taken_{"le"};  // of histograms
+  DistinctNames distinct_{"le"};  // of histograms
   std::unordered_map<std::string, std::string> names_;
 };
 
@@ -168,6 +162,13 @@ class TextWriter {
 };
 
 }  // namespace
+
+std::string DistinctNames::add(const std::string& name) {
+  std::string distinct = taken_.contains(name) ? "by_" + name : name;
+  for (int i = 2; taken_.contains(distinct); ++i) distinct = fmt::format("by_{}_{}", name, i);
+  taken_.insert(distinct);
+  return distinct;
+}
 
 std::string prometheus_text(const std::vector<Metric>& metrics) {
   return TextWriter(false).all(metrics);

@@ -37,15 +37,10 @@ constexpr int largest_exponent = 64;  // of 64 bits
 
 /// The keys of labels: those of --by, each of its own; probe and value are names of vitrine's.
 std::vector<std::string> label_keys(const std::vector<std::string>& titles, bool has_name) {
-  std::set<std::string> taken{"probe", "value"};
-  if (has_name) taken.insert(trace_key);
+  telemetry::DistinctNames names{"probe", "value"};
+  if (has_name) names.add(trace_key);
   std::vector<std::string> keys;
-  for (const std::string& title : titles) {
-    std::string its = taken.contains(title) ? "by_" + title : title;
-    for (int i = 2; taken.contains(its); ++i) its = fmt::format("by_{}_{}", title, i);
-    taken.insert(its);
-    keys.push_back(std::move(its));
-  }
+  for (const std::string& title : titles) keys.push_back(names.add(title));
   return keys;
 }
 
@@ -236,9 +231,11 @@ std::optional<telemetry::Exemplar> exemplar_of(const ReductionRow& row, Reductio
   if (!row.exemplar) return std::nullopt;
   const query::ReductionExemplar& from = *row.exemplar;
   telemetry::Exemplar to;
-  // The replacement of a hidden id is no id.
-  if (!telemetry::parse_id(from.trace_id, to.trace.trace_id) ||
-      !telemetry::parse_id(from.span_id, to.trace.span_id))
+  // The replacement of a hidden id is no id, and neither are zeros.
+  const auto is_id = [](std::string_view text, std::span<std::uint8_t> id) {
+    return parse_hex(text, id) && std::ranges::any_of(id, [](auto byte) { return byte != 0; });
+  };
+  if (!is_id(from.trace_id, to.trace.trace_id) || !is_id(from.span_id, to.trace.span_id))
     return std::nullopt;
   to.time_ns = from.time_ns + static_cast<std::uint64_t>(wall_clock_ns);
   to.value = amount_of(from.value);
