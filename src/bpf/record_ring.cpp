@@ -151,6 +151,7 @@ Result<std::size_t> RecordRing::poll(milliseconds timeout, const Sink& sink) {
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     if (left > milliseconds{0}) wait_for_wake_up(std::min(left, wait_));
     const int got = ring_buffer__consume(ring_);
+    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
     if (got < 0 && got != -ECANCELED) return tl::unexpected(log.error("read records", got));
     wait_ = handed_over_ != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
     if (handed_over_ != 0 || Clock::now() >= end) return handed_over_;
@@ -180,8 +181,13 @@ int RecordRing::hand_over(void* context, void* data, std::size_t size) {
     return ring.queue_->put(record, source_of(record)) ? 0 : -ECANCELED;
   }
   const bool late = ++ring.handed_over_ % between_looks == 0 && Clock::now() > ring.last_header_;
-  (*ring.sink_)(record);
-  return late ? -ECANCELED : 0;  // libbpf stops after this record, which counts as taken
+  try {
+    (*ring.sink_)(record);
+  } catch (...) {
+    ring.thrown_ = std::current_exception();
+  }
+  // libbpf stops after this record, which counts as taken.
+  return late || ring.thrown_ ? -ECANCELED : 0;
 }
 
 namespace {

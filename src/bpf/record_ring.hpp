@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -45,7 +46,8 @@ class RecordRing {
   void collect(std::size_t max_bytes) { backlog_bytes_ = max_bytes; }
 
   /// Hands over what has come in, waiting for it at most `timeout`; ends, at the latest, after about
-  /// `timeout` and one record. Returns how many records there were.
+  /// `timeout` and one record. Returns how many records there were. What `sink` throws is thrown on: that record
+  /// counts as taken, the next call has the rest.
   Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink);
 
   /// Records that the collector has taken out of the buffer, and those of them that it dropped, as
@@ -81,6 +83,7 @@ class RecordRing {
   const Sink* sink_ = nullptr;
   std::size_t handed_over_ = 0;
   Clock::time_point last_header_;
+  std::exception_ptr thrown_;  ///< by the sink, below libbpf, which is C
 };
 
 // Reading out of the kernel's tables what fires were added up to.

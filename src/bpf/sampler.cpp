@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bpf/kernel_log.hpp"
@@ -64,12 +66,18 @@ using Clock = std::chrono::steady_clock;
 struct Handover {
   const Sink* sink = nullptr;
   Clock::time_point end;
+  std::exception_ptr thrown{};  ///< by the sink, below libbpf, which is C
 };
 
 int hand_over(void* context, void* data, std::size_t size) {
-  const auto& handover = *static_cast<const Handover*>(context);
-  (*handover.sink)({static_cast<const std::byte*>(data), size});
-  return Clock::now() < handover.end ? 0 : -ECANCELED;  // libbpf stops after this sample
+  auto& handover = *static_cast<Handover*>(context);
+  try {
+    (*handover.sink)({static_cast<const std::byte*>(data), size});
+  } catch (...) {
+    handover.thrown = std::current_exception();
+  }
+  const bool goes_on = !handover.thrown && Clock::now() < handover.end;
+  return goes_on ? 0 : -ECANCELED;  // libbpf stops after this sample
 }
 
 constexpr std::chrono::milliseconds shortest_handover{1};  // also of a poll() that does not wait
@@ -136,6 +144,7 @@ class LoadedSampler final : public Sampler {
     const KernelLog log;
     handover_ = {&sink, Clock::now() + std::max(timeout, shortest_handover)};
     const int got = ring_buffer__poll(ring_, static_cast<int>(timeout.count()));
+    if (handover_.thrown) std::rethrow_exception(std::exchange(handover_.thrown, nullptr));
     if (got < 0 && got != -EINTR && got != -ECANCELED)
       return tl::unexpected(log.error("read samples", got));
     return {};

@@ -48,6 +48,27 @@ TEST(Trace, EverySiteOfAProbeWithItsNamesAndTypes) {
   EXPECT_EQ(trace->counters().lost, 0U);
 }
 
+TEST(Trace, WhatTheSinkThrowsIsPassedOnAndTheRestComesLater) {
+  struct Thrown {};
+  Child child = start_trace_subject();
+  const auto trace = open_trace(of_process(child.pid(), {"subject:shot"}));
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, "fire 10"), "fire");
+  int seen = 0;
+  const auto throw_at_first = [&] {
+    for (int i = 0; i < 600 && seen == 0; ++i)
+      static_cast<void>(trace->poll(std::chrono::milliseconds(100), [&](const TraceEvent&) {
+        ++seen;
+        throw Thrown();
+      }));
+  };
+  EXPECT_THROW(throw_at_first(), Thrown);
+  EXPECT_EQ(seen, 1);
+  const auto rest = collect(*trace, 9);
+  ASSERT_EQ(rest.size(), 9U);
+  EXPECT_EQ(rest.front().values.at(0), Value(std::int64_t{1}));
+}
+
 TEST(Trace, SemaphoresOpenWhileItLastsAndCloseAfterwards) {
   Child child = start_trace_subject();
   EXPECT_EQ(tell(child, "state"), "state 0");
