@@ -107,6 +107,8 @@ bool is_event(int status, int event) {
   return status >> 8 == (SIGTRAP | event << 8);
 }
 
+constexpr std::chrono::milliseconds time_to_stop{100};
+
 constexpr long hold_at_exec = PTRACE_O_TRACEEXEC;
 constexpr long die_with_us = PTRACE_O_EXITKILL;  // as long as there may be a breakpoint in it
 
@@ -227,15 +229,18 @@ Result<bool> HeldProgram::executed() {
   return held_;
 }
 
-void HeldProgram::release() noexcept {
+bool HeldProgram::release() noexcept {
   int signal = 0;
   if (pid_ > 0 && !held_ && ::ptrace(PTRACE_INTERRUPT, pid_, nullptr, 0) == 0) {
     // Only what is stopped can be let go, with the signal that it may have been stopped by. Left
     // in a stop of the whole process, it stays there. If it has ended, its status belongs to other code.
+    // A first thread that has ended before the others, or waits in vfork, comes to no stop.
     siginfo_t info{};
-    while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT | __WALL) !=
-               0 &&
-           errno == EINTR) {
+    const auto end = std::chrono::steady_clock::now() + time_to_stop;
+    constexpr int states = WSTOPPED | WEXITED | WNOWAIT | WNOHANG | __WALL;
+    while (::waitid(P_PID, static_cast<id_t>(pid_), &info, states) == 0 && info.si_pid == 0) {
+      if (std::chrono::steady_clock::now() >= end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     int status = 0;
     if (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) {
@@ -245,6 +250,7 @@ void HeldProgram::release() noexcept {
   }
   if (std::exchange(held_, false)) ::ptrace(PTRACE_DETACH, pid_, nullptr, signal);
   pid_ = -1;
+  return true;
 }
 
 }  // namespace vitrine::target

@@ -42,8 +42,9 @@ class HeldProgram {
 
   [[nodiscard]] bool is_held() const { return held_; }
 
-  /// Lets it go on, on its own.
-  void release() noexcept;
+  /// Lets it go on, on its own. False: it comes to no stop in which it could be let go, within a tenth of a second; it
+  /// goes on as after go_on().
+  bool release() noexcept;
 
  private:
   explicit HeldProgram(pid_t pid) : pid_(pid) {}

@@ -9,12 +9,14 @@
 //   become FILE   it executes another program, which goes on to read its input
 //   open LIB      loads a library and calls its plugin_call()
 //   rate N        fires as fast as it can, N times
+//   leave         its first thread ends, another one goes on
 //   state         tells the semaphore of subject:guarded
 //   crash         ends by a signal
 // Its labels: shot, the text of the shot that is fired; phase, before main.
 // Each is answered with a line that begins with its word. At start it tells "ready PID".
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +149,16 @@ static void again(const char* path, int count) {
   for (int i = 0; call && i < count; ++i) call(i);
 }
 
+static void* wait_for_signals(void* unused) {
+  for (;;) pause();
+  return unused;
+}
+
+static void leave(void) {
+  pthread_t other;
+  if (pthread_create(&other, NULL, wait_for_signals, NULL) == 0) pthread_exit(NULL);
+}
+
 static char library[4096];
 
 static int obey(char* line) {
@@ -186,6 +198,8 @@ static int obey(char* line) {
     puts("again");
   } else if (!strcmp(line, "state")) {
     printf("state %u\n", *(volatile unsigned short*)&subject_guarded);
+  } else if (!strcmp(line, "leave")) {
+    leave();
   } else if (!strcmp(line, "crash")) {
     abort();
   } else if (!strcmp(line, "quit")) {

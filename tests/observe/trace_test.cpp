@@ -2,6 +2,7 @@
 #include "observe/trace/trace.hpp"
 
 #include <gmock/gmock.h>
+#include <signal.h>
 
 #include <filesystem>
 #include <fstream>
@@ -245,6 +246,35 @@ TEST(Trace, ALauncherThatStillRunsIsAskedToEndWithTheTrace) {
     ASSERT_TRUE(open_trace(options));
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(500));
+}
+
+/// Our child that runs this program, once its first thread has ended; 0: not yet.
+pid_t child_without_first_thread(const std::string& program) {
+  std::ifstream children("/proc/thread-self/children");
+  for (pid_t pid = 0; children >> pid;) {
+    std::string stat;
+    std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), stat);
+    if (stat.find('(' + program + ") Z ") != std::string::npos) return pid;
+  }
+  return 0;
+}
+
+TEST(Trace, ALauncherWhoseFirstThreadHasEndedIsAskedToEndWithTheTrace) {
+  pid_t pid = 0;
+  {
+    TraceOptions options;
+    options.target.command = {TRACE_SUBJECT, "leave"};
+    options.probes = {"nosuch:*"};
+    const auto trace = open_trace(options);
+    ASSERT_TRUE(trace);
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (pid == 0 && std::chrono::steady_clock::now() < end) {
+      collect_rest(*trace);
+      pid = child_without_first_thread("trace_subject");
+    }
+    ASSERT_NE(pid, 0);
+  }
+  EXPECT_EQ(::kill(pid, 0), -1);
 }
 
 TEST(Trace, LibrariesThatACommandStartsWithBeforeTheirConstructors) {

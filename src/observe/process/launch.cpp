@@ -167,7 +167,8 @@ bool Launched::ends_within(milliseconds time) noexcept {
 
 std::string Launched::end() noexcept {
   if (held_ && held_->is_held() && pid_ > 0) kill(pid_, SIGKILL);  // it has done nothing yet
-  release();
+  // One that cannot be let go is asked to end all the same: ended() passes on what stops it.
+  if (held_ && held_->release()) held_.reset();
   if (pid_ < 0 || ended()) return {};
   kill(pid_, SIGTERM);
   if (ends_within(time_to_end)) return {};
