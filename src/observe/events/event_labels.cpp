@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
-#include "base/interner.hpp"
 #include "base/text.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "observe/labels/definitions.hpp"
@@ -18,8 +17,7 @@
 namespace vitrine::observe {
 namespace {
 
-constexpr std::size_t kept_sets = 64 * 1024;  // decoded label sets of which the kernel sends the id
-constexpr std::uint64_t no_image = ~0ULL;     // of a process that is not read
+constexpr std::uint64_t no_image = ~0ULL;  // of a process that is not read
 /// Of a process that has been looked at before.
 constexpr auto cheap_look = std::chrono::milliseconds(10);
 constexpr int max_slow_looks = 4;  // at one process
@@ -95,12 +93,6 @@ EventLabels::EventLabels(bpf::ProcessTable& table, limits::LabelLimits limits,
     : table_(table), limits_(limits), selected_(std::move(selected)) {}
 
 EventLabels::~EventLabels() = default;
-
-std::size_t EventLabels::SetKeyHash::operator()(const std::vector<SetKey>& keys) const {
-  std::size_t hash = keys.size();
-  for (const SetKey& key : keys) hash = mix(mix(hash, key.first), key.second);
-  return hash;
-}
 
 std::chrono::nanoseconds EventLabels::budget_of(const LabelsLook* look) {
   constexpr int part = 10;
@@ -285,8 +277,7 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& header,
                                        bool has_pid) {
   shown_ = {};
   if (header.epoch != epoch_) {
-    kept_.clear();
-    merged_.clear();
+    decoded_.clear();
     epoch_ = header.epoch;
   }
   if (header.pid <= 0) {
@@ -313,14 +304,13 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& header,
   if (!look.problem.empty()) complain(look.problem);
   const bool again = look.problem.empty() && !assumed && take_keys(sets);
   if (again)
-    if (const auto merged = merged_.find(keys_); merged != merged_.end()) return merged->second;
+    if (const DisplayedLabels* const known = decoded_.find(keys_)) return *known;
   bool lasts = again;
   for (const bpf::FireSet& set : sets) lasts &= add(look, header, set, !again);
   if (assumed) require_all(look, sets);
   if (!lasts) return shown_;
   shown_.id = ++last_id_;
-  if (merged_.size() >= kept_sets) merged_.clear();
-  return merged_.emplace(keys_, std::move(shown_)).first->second;
+  return decoded_.keep(keys_, std::move(shown_));
 }
 
 /// Whether a process that the kernel did not know yet had no labels to read: it has executed nothing
@@ -355,10 +345,10 @@ bool EventLabels::take_keys(std::span<const bpf::FireSet> sets) {
 /// are the same in each event with this set.
 bool EventLabels::add(LabelsLook& look, const vitrine_event_header& header, const bpf::FireSet& set,
                       bool keeps) {
-  const SetKey key{set.head.id, set.head.definition};
+  const DecodedSets::Key key{set.head.id, set.head.definition};
   const bool whole_by_id = keeps && is_whole_by_id(set);
   if (whole_by_id)
-    if (const auto kept = kept_.find(key); kept != kept_.end()) return merge(kept->second), true;
+    if (const auto* const known = decoded_.find(key)) return merge(*known), true;
   const auto differs = [this](const char* error) {
     complain(error);
     return false;
@@ -395,10 +385,7 @@ bool EventLabels::add(LabelsLook& look, const vitrine_event_header& header, cons
                                      "key, value and record, 16 KiB");
   merge(reading.set);
   if (!reading.complete) return false;
-  if (whole_by_id) {
-    if (kept_.size() >= kept_sets) kept_.clear();
-    kept_.emplace(key, std::move(reading.set));
-  }
+  if (whole_by_id) decoded_.keep(key, std::move(reading.set));
   return true;
 }
 

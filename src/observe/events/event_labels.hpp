@@ -11,12 +11,12 @@
 #include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "bpf/event.hpp"
 #include "bpf/target_maps.hpp"
+#include "observe/labels/decoded_sets.hpp"
 #include "observe/labels/kernel_labels.hpp"
 #include "observe/labels/subject.hpp"
 #include "observe/process/registry.hpp"
@@ -44,13 +44,6 @@ struct ProcessLabels {
 
   /// A child is like its parent until it is looked at.
   [[nodiscard]] ProcessLabels child() const { return {look, false, 0, given_ns, is_bystander}; }
-};
-
-/// What the thread published, in all formats together.
-struct DisplayedLabels {
-  format::LabelSet set;
-  std::string error;     ///< why (some of) it could not be read; empty: it was
-  std::uint64_t id = 0;  ///< TraceEvent::labels_id
 };
 
 class EventLabels {
@@ -92,12 +85,6 @@ class EventLabels {
     format::Format format;
     target::TlsLocation location;
   };
-  using SetKey = std::pair<std::uint64_t, std::uint32_t>;  ///< its id, and its definition
-  struct SetKeyHash {
-    std::size_t operator()(const SetKey& key) const { return key.first ^ key.second; }
-    std::size_t operator()(const std::vector<SetKey>& keys) const;
-  };
-
   std::chrono::nanoseconds budget_of(const LabelsLook* look);
   void charge(LabelsLook& look, const sandbox::WorkBudget& budget);
   void skip(LabelsLook& look);
@@ -126,14 +113,10 @@ class EventLabels {
   /// What is kept of the modules of all processes: bytes.
   std::shared_ptr<std::size_t> held_bytes_ = std::make_shared<std::size_t>(0);
   std::vector<Place> places_;  ///< by number, which the kernel sends with each set
-  /// What events with these sets, and no others, published: sets that the kernel sends once, and names by their
-  /// ids afterwards.
-  std::unordered_map<std::vector<SetKey>, DisplayedLabels, SetKeyHash> merged_;
-  /// Such sets, decoded, or why they cannot be, of events that have others as well.
-  std::unordered_map<SetKey, Result<format::LabelSet>, SetKeyHash> kept_;
-  std::uint32_t epoch_ = 0;  ///< of kept_ and merged_
+  DecodedSets decoded_;
+  std::uint32_t epoch_ = 0;  ///< of decoded_
   std::uint64_t last_id_ = 0;
-  std::vector<SetKey> keys_;  ///< of the event at hand
+  DecodedSets::Keys keys_;  ///< of the event at hand
   std::vector<std::string> notes_;
   DisplayedLabels shown_;
 };

@@ -1,0 +1,51 @@
+#include "observe/labels/decoded_sets.hpp"
+
+#include "base/interner.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+constexpr std::size_t decoded_entry_bytes = 128;  // of the tables and the allocator, for one set
+
+std::size_t decoded_bytes(const format::LabelSet& set) {
+  std::size_t bytes = 0;
+  for (const format::Label& label : set.labels)
+    bytes += sizeof label + label.key.size() + label.value.size();
+  for (const format::Truncation& cut : set.truncated)
+    bytes += sizeof cut + cut.what.size() + cut.detail.size();
+  for (const format::Defect& defect : set.defects) bytes += sizeof defect + defect.text.size();
+  return bytes;
+}
+
+}  // namespace
+
+std::size_t DecodedSets::Hash::operator()(const Keys& keys) const {
+  std::size_t hash = keys.size();
+  for (const Key& key : keys) hash = mix(mix(hash, key.first), key.second);
+  return hash;
+}
+
+void DecodedSets::make_room(std::size_t bytes) {
+  bytes += decoded_entry_bytes;
+  if (bytes_ + bytes > max_bytes) clear();
+  bytes_ += bytes;
+}
+
+void DecodedSets::keep(const Key& key, Set set) {
+  make_room(sizeof key + sizeof set + (set ? decoded_bytes(*set) : set.error().message.size()));
+  sets_.emplace(key, std::move(set));
+}
+
+const DisplayedLabels& DecodedSets::keep(const Keys& keys, DisplayedLabels labels) {
+  make_room(sizeof keys + keys.size() * sizeof(Key) + sizeof labels + labels.error.size() +
+            decoded_bytes(labels.set));
+  return events_.emplace(keys, std::move(labels)).first->second;
+}
+
+void DecodedSets::clear() {
+  sets_.clear();
+  events_.clear();
+  bytes_ = 0;
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,48 @@
+// Decoded label sets are kept in bounded memory.
+#include "observe/labels/decoded_sets.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vitrine::observe {
+namespace {
+
+format::LabelSet set_of(const std::string& value) {
+  format::LabelSet set;
+  set.labels.push_back({"key", value});
+  return set;
+}
+
+TEST(DecodedSets, AreFoundByWhatIdentifiesThem) {
+  DecodedSets sets;
+  sets.keep({7, 1}, set_of("one"));
+  sets.keep({8, 1}, fail(ErrorCode::failed, "absent"));
+  EXPECT_EQ(sets.keep({{7, 1}, {8, 2}}, {set_of("both"), {}, 3}).id, 3U);
+  EXPECT_EQ(sets.find(DecodedSets::Key{7, 1})->value().labels[0].value, "one");
+  EXPECT_FALSE(*sets.find(DecodedSets::Key{8, 1}));
+  EXPECT_EQ(sets.find(DecodedSets::Key{7, 2}), nullptr);
+  EXPECT_EQ(sets.find({{7, 1}, {8, 2}})->set.labels[0].value, "both");
+  EXPECT_EQ(sets.find({{8, 2}, {7, 1}}), nullptr);
+  sets.clear();
+  EXPECT_EQ(sets.find(DecodedSets::Key{7, 1}), nullptr);
+  EXPECT_EQ(sets.bytes(), 0U);
+}
+
+TEST(DecodedSets, TakeBoundedMemoryHoweverManyCombinationsThereAre) {
+  constexpr std::uint64_t combinations = 4096;
+  const std::string large(64 * 1024, 'x');
+  DecodedSets sets;
+  std::uint64_t found = 0;
+  for (std::uint64_t i = 0; i < combinations; ++i) {
+    sets.keep({{i / 64, 0}, {i % 64, 1}}, {set_of(large), {}, i});
+    sets.keep({i, 2}, set_of(large));
+    ASSERT_LE(sets.bytes(), DecodedSets::max_bytes);
+    ASSERT_NE(sets.find(DecodedSets::Key{i, 2}), nullptr) << "the last one is there";
+  }
+  for (std::uint64_t i = 0; i < combinations; ++i)
+    found += sets.find({{i / 64, 0}, {i % 64, 1}}) != nullptr ? 1 : 0;
+  EXPECT_GT(found, 0U);
+  EXPECT_LE(found * large.size(), DecodedSets::max_bytes);
+}
+
+}  // namespace
+}  // namespace vitrine::observe
