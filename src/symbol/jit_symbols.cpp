@@ -11,7 +11,10 @@
 namespace vitrine::symbol {
 namespace {
 
-constexpr std::size_t max_line = 64 * 1024;  // bytes
+constexpr std::size_t max_line = 64 * 1024;           // bytes
+constexpr std::size_t map_piece_bytes = 1024 * 1024;  // of a file at a time; longer than a line
+constexpr std::size_t index_bytes_of_entry =
+    56;  // what the index takes, and takes while it is made
 
 /// A hexadecimal number and the blank behind it, off the front of `line`.
 std::optional<std::uint64_t> take_number(std::string_view& line) {
@@ -65,15 +68,64 @@ std::optional<PerfMap::Function> PerfMap::find(Address address) const {
   return Function{std::string_view(names_).substr(entry.name, entry.name_size), entry.start};
 }
 
-std::string JitSymbols::refresh(int root, pid_t inner_pid, uid_t owner) {
+std::size_t PerfMap::bytes() const {
+  return names_.capacity() + entries_.capacity() * sizeof(Entry) +
+         entries_.size() * index_bytes_of_entry;
+}
+
+std::string JitSymbols::refresh(int root, pid_t inner_pid, uid_t owner, const HasRoom& has_room) {
   if (inner_pid == 0 || map_.full()) return {};
-  auto part = target::read_perf_map(root, inner_pid, owner, map_.taken());
-  if (!part && part.error().code == ErrorCode::not_found) return {};
-  if (!part) return fmt::format("/tmp/perf-{}.map: not used: {}", inner_pid, part.error().message);
-  if (part->anew) map_ = {};
-  if (!part->text.empty()) map_.add(part->text);  // else its index stays
+  for (std::size_t read = 0; read < limits::perf_map_bytes; read += map_piece_bytes) {
+    auto part = target::read_perf_map(root, inner_pid, owner, map_.taken(), map_piece_bytes);
+    if (!part && part.error().code == ErrorCode::not_found) return {};
+    if (!part)
+      return fmt::format("/tmp/perf-{}.map: not used: {}", inner_pid, part.error().message);
+    if (part->anew) map_ = {};
+    if (part->text.empty()) break;  // its index stays
+    const std::uint64_t before = map_.taken();
+    map_.add(part->text);
+    if (!has_room(map_.bytes())) {
+      map_ = {};
+      return fmt::format(
+          "/tmp/perf-{}.map: not used: limit: those of all processes take {} MiB at most",
+          inner_pid, max_jit_bytes >> 20);
+    }
+    if (map_.full() || map_.taken() == before || part->text.size() < map_piece_bytes) break;
+  }
   if (!map_.full()) return {};
   return fmt::format("/tmp/perf-{}.map: too long: only its first part is used", inner_pid);
+}
+
+std::string JitMemory::refresh(const std::shared_ptr<JitSymbols>& symbols, int root,
+                               pid_t inner_pid, uid_t owner) {
+  std::size_t others = 0;
+  held_.remove_if([&](const Held& held) {
+    const auto there = held.symbols.lock();
+    if (there == nullptr || there == symbols) return true;
+    others += there->bytes();
+    return false;
+  });
+  const auto has_room = [&](std::size_t bytes) {
+    held_.remove_if([&](const Held& held) {
+      if (others + bytes <= max_bytes_ || held.round == round_) return false;
+      if (const auto there = held.symbols.lock()) {
+        others -= there->bytes();
+        there->clear();
+      }
+      return true;
+    });
+    return others + bytes <= max_bytes_;
+  };
+  std::string problem = symbols->refresh(root, inner_pid, owner, has_room);
+  if (symbols->bytes() != 0) held_.push_back({symbols, round_});
+  return problem;
+}
+
+std::size_t JitMemory::bytes() const {
+  std::size_t bytes = 0;
+  for (const Held& held : held_)
+    if (const auto there = held.symbols.lock()) bytes += there->bytes();
+  return bytes;
 }
 
 }  // namespace vitrine::symbol

@@ -3,6 +3,10 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +35,8 @@ class PerfMap {
   /// How much of the file has been taken, bytes: the next text begins there.
   [[nodiscard]] std::uint64_t taken() const { return taken_; }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  /// What it takes, about, with its index.
+  [[nodiscard]] std::size_t bytes() const;
 
   /// Whether there is more than is taken in (limits::perf_map_symbols, perf_map_bytes).
   [[nodiscard]] bool full() const { return full_; }
@@ -52,13 +58,22 @@ class PerfMap {
 
 // JitSymbols: the functions that a process has made at run time, as /tmp/perf-PID.map has them.
 
+/// Of all processes together.
+inline constexpr std::size_t max_jit_bytes = 128U << 20;
+
 class JitSymbols {
  public:
+  /// Whether these may take so many bytes.
+  using HasRoom = std::function<bool(std::size_t bytes)>;
+
   /// Reads what has been written since. Any user can make the file: it counts if it is a regular
   /// one of the process's user, in its mount namespace (`root`: descriptor). `inner_pid`: in its own
   /// pid namespace; 0: not known. Returns what is wrong with the file; empty: nothing, or there is
   /// none.
-  std::string refresh(int root, pid_t inner_pid, uid_t owner);
+  std::string refresh(int root, pid_t inner_pid, uid_t owner, const HasRoom& has_room);
+
+  [[nodiscard]] std::size_t bytes() const { return map_.bytes(); }
+  void clear() { map_ = {}; }
 
   [[nodiscard]] std::optional<PerfMap::Function> find(Address address) const {
     return map_.find(address);
@@ -66,6 +81,33 @@ class JitSymbols {
 
  private:
   PerfMap map_;
+};
+
+/// Has the JIT symbols of many processes share bounded memory: those that were used least recently make room. In one
+/// thread at a time, with all that is done with the symbols.
+class JitMemory {
+ public:
+  explicit JitMemory(std::size_t max_bytes = max_jit_bytes) : max_bytes_(max_bytes) {}
+
+  /// What is refreshed from here on is not dropped until the next round: else many processes whose symbols have no
+  /// room together would be read again and again.
+  void begin_round() { ++round_; }
+
+  /// As JitSymbols::refresh().
+  std::string refresh(const std::shared_ptr<JitSymbols>& symbols, int root, pid_t inner_pid,
+                      uid_t owner);
+
+  /// What all of them take.
+  [[nodiscard]] std::size_t bytes() const;
+
+ private:
+  struct Held {
+    std::weak_ptr<JitSymbols> symbols;
+    std::uint64_t round = 0;  ///< in which they were refreshed last
+  };
+  std::size_t max_bytes_;
+  std::uint64_t round_ = 0;
+  std::list<Held> held_;  ///< the least recently refreshed first
 };
 
 }  // namespace vitrine::symbol

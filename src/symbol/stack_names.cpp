@@ -21,6 +21,8 @@ constexpr std::chrono::seconds longest_naming{2};
 
 /// How often JIT symbols are read again: to see what replaced them, or one that is missing.
 constexpr std::chrono::milliseconds jit_interval{1000}, missing_jit_interval{50};
+/// How long they are kept, though others have no room.
+constexpr std::chrono::seconds jit_round{10};
 
 /// A return address may be the first of what lies behind a call that never returns: the call is
 /// before it.
@@ -74,7 +76,7 @@ void StackNames::look_at(pid_t pid, ProcessFunctions& its) {
             [](const Part& a, const Part& b) { return a.start < b.start; });
   if (its.now && its.now->program != image.program) {
     its.before = std::move(its.now);
-    its.jit = {};
+    its.jit = std::make_shared<JitSymbols>();
     its.jit_read.reset();
   }
   its.now = std::make_shared<const Image>(std::move(image));
@@ -158,14 +160,19 @@ std::vector<StackFrame> StackNames::name(pid_t pid, ProcessFunctions* its, bool 
 std::optional<StackFrame> StackNames::name_jit(ProcessFunctions& its, const Image& image,
                                                Address address, Address within) {
   if (!image.root || &image != its.now.get()) return std::nullopt;
-  auto function = its.jit.find(within);
+  auto function = its.jit->find(within);
   const auto now = Clock::now();
   if (!its.jit_read || now - *its.jit_read >= (function ? jit_interval : missing_jit_interval)) {
-    if (auto problem = its.jit.refresh(image.root->get(), its.identity.pid, its.identity.owner);
+    if (now - jit_round_ >= jit_round) {
+      jit_memory_.begin_round();
+      jit_round_ = now;
+    }
+    if (auto problem =
+            jit_memory_.refresh(its.jit, image.root->get(), its.identity.pid, its.identity.owner);
         !problem.empty())
       notes_.add(std::move(problem));
     its.jit_read = now;
-    function = its.jit.find(within);
+    function = its.jit->find(within);
   }
   if (!function) return std::nullopt;
   return StackFrame{address, std::string(function->name), address - function->start, {}, false};

@@ -72,7 +72,7 @@ class ProcessFunctions {
   /// Pages that were in no file when it was looked at: of code made at run time, and the like.
   std::set<Address> elsewhere;
   target::InnerIdentity identity;
-  JitSymbols jit;
+  std::shared_ptr<JitSymbols> jit = std::make_shared<JitSymbols>();
   std::optional<std::chrono::steady_clock::time_point> jit_read;  ///< when it was last read
 };
 
@@ -116,6 +116,8 @@ class StackNames {
       files_;  ///< each is open once
   Symboliser symboliser_;
   target::FileDescriptor our_root_;
+  JitMemory jit_memory_;
+  Clock::time_point jit_round_{};  ///< when it began
   Notes notes_;
 };
 

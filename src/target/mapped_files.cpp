@@ -162,14 +162,15 @@ Result<sandbox::OpenedFile> open_mapped_below(int root, const MappedFile& file) 
   return fail(ErrorCode::not_found, fmt::format("{} is not the mapped file any more", file.path));
 }
 
-Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from) {
+Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from,
+                                  std::size_t max_bytes) {
   auto opened = TRY(sandbox::open_owned_below(root, fmt::format("/tmp/perf-{}.map", pid), owner));
   auto memory = TRY(sandbox::FileMemory::from(std::move(opened)));
   const auto size = static_cast<std::uint64_t>(memory->identity().size);
   PerfMapText part;
   part.anew = size < from;
   if (part.anew) from = 0;
-  part.text.resize(std::min<std::uint64_t>(size - from, limits::perf_map_bytes));
+  part.text.resize(std::min<std::uint64_t>(size - from, max_bytes));
   part.text.resize(memory->read_some(
       from, std::as_writable_bytes(std::span(part.text.data(), part.text.size()))));
   return part;

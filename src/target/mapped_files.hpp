@@ -53,9 +53,10 @@ struct PerfMapText {
 
 /// Reads it as the process has it: `root` is a descriptor of its root directory, `pid` its pid by
 /// its own idea, `owner` the user whose files it makes. `from`: how much of the file is known,
-/// bytes; limits::perf_map_bytes more are read at most. Errors: not_found (it has none),
+/// bytes; `max_bytes` more are read at most. Errors: not_found (it has none),
 /// not_permitted (it belongs to another user: the message names it), unsupported (no regular
 /// file), failed.
-Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from);
+Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from,
+                                  std::size_t max_bytes);
 
 }  // namespace vitrine::target

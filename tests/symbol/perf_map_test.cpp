@@ -6,6 +6,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <vector>
 
 #include "base/limits.hpp"
 #include "symbol/jit_symbols.hpp"
@@ -71,7 +73,8 @@ class PerfMapFile : public testing::Test {
   FileDescriptor root_;
 
   Result<target::PerfMapText> read(std::uint64_t from) {
-    return target::read_perf_map(root_.get(), ::getpid(), ::geteuid(), from);
+    return target::read_perf_map(root_.get(), ::getpid(), ::geteuid(), from,
+                                 limits::perf_map_bytes);
   }
 };
 
@@ -115,6 +118,73 @@ TEST_F(PerfMapFile, OfAnotherUserIsNotBelieved) {
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().code, ErrorCode::not_permitted);
   EXPECT_NE(text.error().message.find("belongs to user 65534"), std::string::npos);
+}
+
+TEST_F(PerfMapFile, IsReadInPieces) {
+  constexpr int functions = 60'000;
+  {
+    std::ofstream file(path_);
+    for (int i = 0; i < functions; ++i)
+      file << fmt::format("{:x} 10 function_with_a_name_of_some_length_{}\n", 0x1000 + i * 16, i);
+  }
+  ASSERT_GT(std::filesystem::file_size(path_), 2U << 20);
+  JitSymbols symbols;
+  EXPECT_EQ(symbols.refresh(root_.get(), ::getpid(), ::geteuid(), [](std::size_t) { return true; }),
+            "");
+  for (int i = 0; i < functions; ++i) {
+    const auto function = symbols.find(0x1008 + static_cast<Address>(i) * 16);
+    ASSERT_TRUE(function) << i;
+    EXPECT_EQ(function->name, fmt::format("function_with_a_name_of_some_length_{}", i));
+  }
+}
+
+/// Files of processes that there are not: numbers beyond all that the kernel gives.
+class PerfMapFiles : public PerfMapFile {
+ protected:
+  static constexpr pid_t first = 1 << 23, files = 3;
+
+  void SetUp() override {
+    PerfMapFile::SetUp();
+    for (pid_t pid = first; pid < first + files; ++pid) {
+      std::ofstream file(fmt::format("/tmp/perf-{}.map", pid));
+      file << "1000 10 " << std::string(4000, 'n') << '\n';
+    }
+  }
+  void TearDown() override {
+    for (pid_t pid = first; pid < first + files; ++pid)
+      std::filesystem::remove(fmt::format("/tmp/perf-{}.map", pid));
+    PerfMapFile::TearDown();
+  }
+  std::string refresh(JitMemory& memory, int which) {
+    return memory.refresh(symbols_[which], root_.get(), first + which, ::geteuid());
+  }
+  std::vector<bool> found() const {
+    std::vector<bool> all;
+    for (const auto& symbols : symbols_) all.push_back(symbols->find(0x1001).has_value());
+    return all;
+  }
+
+  std::shared_ptr<JitSymbols> symbols_[files] = {std::make_shared<JitSymbols>(),
+                                                 std::make_shared<JitSymbols>(),
+                                                 std::make_shared<JitSymbols>()};
+};
+
+TEST_F(PerfMapFiles, ShareOneMemory) {
+  using Found = std::vector<bool>;
+  constexpr std::size_t max_bytes = 11'000;  // two have room
+  JitMemory memory(max_bytes);
+  EXPECT_EQ(refresh(memory, 0), "");
+  EXPECT_EQ(refresh(memory, 1), "");
+  EXPECT_NE(refresh(memory, 2).find("not used: limit"), std::string::npos);
+  EXPECT_EQ(found(), (Found{true, true, false}));
+  memory.begin_round();
+  EXPECT_EQ(refresh(memory, 0), "");
+  EXPECT_EQ(refresh(memory, 2), "");
+  EXPECT_EQ(found(), (Found{true, false, true})) << "the least recently used made room";
+  EXPECT_LE(memory.bytes(), max_bytes);
+  symbols_[0] = std::make_shared<JitSymbols>();  // its process ended
+  EXPECT_EQ(refresh(memory, 1), "");
+  EXPECT_EQ(found(), (Found{false, true, true}));
 }
 
 // One of 8 GiB, though it takes no room: what we take of it is bounded.

@@ -296,11 +296,14 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
   AskedFiles files(unnamed.processes, unnamed.mappings);
   bool has_kernel = false;
   std::set<Index> jit_read;  // processes whose perf map has been read
+  jit_memory_.begin_round();
   const auto put_jit = [&](Index place, Index process, Address address) {
     SampledProgram& program = *unnamed.processes[process];
     if (program.root && jit_read.insert(process).second) {
       const target::InnerIdentity& identity = unnamed.identities[process];
-      auto problem = program.jit.refresh(program.root->get(), identity.pid, identity.owner);
+      const std::shared_ptr<symbol::JitSymbols> symbols(unnamed.processes[process], &program.jit);
+      auto problem =
+          jit_memory_.refresh(symbols, program.root->get(), identity.pid, identity.owner);
       if (!problem.empty()) profile.problems.push_back(std::move(problem));
     }
     const auto function = program.jit.find(address);

@@ -154,6 +154,7 @@ class ProfileNames {
   void begin_kernel();
 
   symbol::BackgroundSymboliser symboliser_;
+  symbol::JitMemory jit_memory_;                       ///< of the processes' `made`
   std::size_t places_asked_ = 0, mappings_asked_ = 0;  ///< by ask_ahead(), of one profile
   AskKernel ask_kernel_;
   std::once_flag kernel_begun_;
