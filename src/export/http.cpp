@@ -117,6 +117,8 @@ void set_tls_files(const CurlLibrary& curl, CURL* easy, const ExportOptions& opt
     if (!path.empty()) curl.easy_setopt(easy, option, path.c_str());
   };
   set(CURLOPT_CAINFO, options.authorities);
+  // Instead of the system's: libcurl of most distributions has a folder of those, besides.
+  if (!options.authorities.empty()) curl.easy_setopt(easy, CURLOPT_CAPATH, nullptr);
   set(CURLOPT_SSLCERT, options.certificate);
   set(CURLOPT_SSLKEY, options.key);
 }

@@ -1,7 +1,11 @@
 // TLS: whom we trust, and who we are.
 #include <gmock/gmock.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "export/certificate.hpp"
@@ -53,6 +57,36 @@ TEST_P(Tls, OneWhoseAuthorityIsNamedDoes) {
   EXPECT_EQ(collector_.next().body, "a");
   to->finish(20s);
   EXPECT_EQ(to->counters().sent, 1U);
+}
+
+// A folder in place of the system's authorities: a mount that this thread has, and those that it starts.
+TEST_P(Tls, NamedAuthoritiesAreInsteadOfTheSystems) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: mounts";
+  const Folder system;
+  const auto hash = test::run({"openssl", "x509", "-noout", "-hash", "-in", certificate_.file});
+  ASSERT_EQ(hash.status, 0) << hash.err;
+  std::filesystem::copy(certificate_.file,
+                        system / (hash.out.substr(0, hash.out.find('\n')) + ".0"));
+  const Folder others_folder;
+  const Certificate other(others_folder, "DNS:other.example", "/CN=other.example");
+  std::filesystem::copy(other.file, system / "ca-certificates.crt");  // the system's file beside it
+  std::thread([&] {
+    ASSERT_EQ(::unshare(CLONE_NEWNS), 0);
+    ASSERT_EQ(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+    ASSERT_EQ(::mount((system / "").c_str(), "/etc/ssl/certs", nullptr, MS_BIND, nullptr), 0);
+    ExportOptions its = options("localhost");
+    {
+      const auto to = Exporter::open(its).value();
+      to->send("by the system's");
+      to->finish(20s);
+      ASSERT_EQ(to->counters().sent, 1U) << "this libcurl has no such folder";
+    }
+    its.authorities = other.file;
+    const auto to = Exporter::open(its).value();
+    to->send("by others");
+    while (to->counters().retried + to->counters().sent == 0) std::this_thread::sleep_for(2ms);
+    EXPECT_EQ(to->counters().sent, 0U);
+  }).join();
 }
 
 TEST_P(Tls, OneOfAnotherNameIsNoMatterOfAuthorities) {
