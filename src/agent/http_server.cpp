@@ -28,8 +28,9 @@ using HttpClock = std::chrono::steady_clock;
 
 constexpr std::size_t max_connections = 16;
 constexpr std::size_t max_head = 8192;       // bytes of a request
-constexpr std::chrono::seconds max_time{5};  // of a connection
-constexpr int backlog = 16;
+constexpr std::chrono::seconds max_head_time{1};  // until the head of a request is there
+constexpr std::chrono::seconds max_time{5};       // of a response
+constexpr int backlog = 128;
 /// Until others may have freed some.
 constexpr std::chrono::milliseconds pause_without_resources{100};
 
@@ -111,6 +112,7 @@ bool go_on(Connection& connection, const HttpServer::Pages& pages) {
                        connection.in.find("\n\n") != std::string::npos;
     if (!whole && connection.in.size() < max_head) return true;
     connection.out = response_to(whole ? std::string_view(connection.in) : "", pages);
+    connection.end = HttpClock::now() + max_time;
   }
   const std::string_view rest = std::string_view(connection.out).substr(connection.sent);
   const ssize_t put =
@@ -122,13 +124,20 @@ bool go_on(Connection& connection, const HttpServer::Pages& pages) {
   return false;
 }
 
-using Connections = std::vector<Connection>;
+using Connections = std::vector<Connection>;  // the oldest first
+
+/// Any local user can connect and send nothing: such a connection is in no other's way.
+void make_room(Connections& connections) {
+  if (connections.size() < max_connections) return;
+  const auto silent = std::find_if(connections.begin(), connections.end(),
+                                   [](const Connection& one) { return one.out.empty(); });
+  connections.erase(silent == connections.end() ? connections.begin() : silent);
+}
 
 /// Until something has happened, and what follows from that. False: it is over.
 bool serve_once(int listening, int wake, const HttpServer::Pages& pages, Connections& connections) {
   std::vector<pollfd> waits{{wake, POLLIN, 0}};
-  // A negative descriptor is passed over.
-  waits.push_back({connections.size() < max_connections ? listening : -1, POLLIN, 0});
+  waits.push_back({listening, POLLIN, 0});
   auto next = HttpClock::now() + std::chrono::hours(1);
   for (const Connection& one : connections) {
     const short event = one.out.empty() ? POLLIN : POLLOUT;
@@ -148,10 +157,12 @@ bool serve_once(int listening, int wake, const HttpServer::Pages& pages, Connect
   connections = std::move(open);
   if (waits[1].revents == 0) return true;
   FileDescriptor socket(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (socket)
-    connections.push_back({std::move(socket), now + max_time, {}, {}, 0});
-  else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+  if (socket) {
+    make_room(connections);
+    connections.push_back({std::move(socket), now + max_head_time, {}, {}, 0});
+  } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
     std::this_thread::sleep_for(pause_without_resources);  // descriptors or memory
+  }
   return true;
 }
 

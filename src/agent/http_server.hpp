@@ -1,6 +1,6 @@
 // HttpServer: responds to GET of a few pages, in a thread of its own. HTTP/1.0 without anything
 // that its readers (Prometheus, a probe of Kubernetes, curl) do not need: each connection has one
-// request, whose head is bounded, and a deadline; connections beyond a few wait.
+// request, whose head is bounded, and a deadline; of more than a few connections the oldest without a head are closed.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,8 @@
-// What the agent relies on, part by part: a clock that is set, and capabilities that are in effect only at times.
+// What the agent relies on, part by part: a clock that is set, capabilities that are in effect only at times, pages beside
+// silent connections.
 #include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -9,9 +12,14 @@
 #include <cstdlib>
 #include <new>
 #include <protozero/pbf_reader.hpp>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
+#include "agent/http_server.hpp"
 #include "base/clock.hpp"
+#include "base/file_descriptor.hpp"
 #include "cli/shell/confinement.hpp"
 #include "cli/trace/sending.hpp"
 #include "export/receiver.hpp"
@@ -32,6 +40,41 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
 
 namespace vitrine::cli {
 namespace {
+
+FileDescriptor connection_to(std::uint16_t port) {
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+            0);
+  return socket;
+}
+
+// Each round would take many seconds if silent connections had to end by themselves.
+TEST(AgentPages, AreThereBesideConnectionsThatSendNothing) {
+  const auto server =
+      agent::HttpServer::open({"127.0.0.1", 0},
+                              [](std::string_view) {
+                                return agent::HttpResponse{200, "text/plain", "here"};
+                              },
+                              {});
+  ASSERT_TRUE(server) << server.error().message;
+  std::vector<FileDescriptor> silent;
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 48; ++i) silent.push_back(connection_to((*server)->port()));
+    const FileDescriptor asks = connection_to((*server)->port());
+    const std::string_view request = "GET /healthz HTTP/1.0\r\n\r\n";
+    ASSERT_EQ(::send(asks.get(), request.data(), request.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(request.size()));
+    std::string response;
+    char bytes[1024];
+    for (ssize_t got = 0; (got = ::recv(asks.get(), bytes, sizeof bytes, 0)) > 0;)
+      response.append(bytes, static_cast<std::size_t>(got));
+    EXPECT_THAT(response, testing::EndsWith("\r\n\r\nhere"));
+  }
+}
 
 /// Of the first log record in a request (LogsData), in Unix time.
 std::uint64_t time_of_record(const std::string& request) {
