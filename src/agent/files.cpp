@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
+
+#include "base/standard_output.hpp"
 
 namespace vitrine::agent {
 namespace {
@@ -61,10 +61,11 @@ Result<void> write_profile(const profile::Profile& profile, const ProfileOutput&
   if (output.path != standard_output)
     return sandbox::write_pieces(output.path, content, access_of_profiles());
   return content([](std::string_view piece) -> Result<void> {
-    if (std::fwrite(piece.data(), 1, piece.size(), stdout) != piece.size() ||
-        std::fflush(stdout) != 0)
-      return fail(ErrorCode::failed, fmt::format("standard output: {}", std::strerror(errno)));
-    return {};
+    StandardOutput& out = StandardOutput::instance();
+    if (out.write(piece) && out.flush()) return {};
+    return fail(ErrorCode::failed,
+                out.error() == 0 ? std::string("standard output: its reader takes nothing")
+                                 : fmt::format("standard output: {}", std::strerror(out.error())));
   });
 }
 

@@ -117,7 +117,7 @@ class DoctorCommand : public Command {
       const std::string line = enabling_line(commands, held, has_uprobe_multi);
       if (topic == commands_topic && !line.empty())
         remedies = fmt::format("  {} to enable all: {}\n", style.yellow("->"), printable(line));
-      fmt::print("{}\n{}{}\n", style.bold(topic), table.str(2), remedies);
+      write_output(fmt::format("{}\n{}{}\n", style.bold(topic), table.str(2), remedies));
     }
     return exit_done;
   }

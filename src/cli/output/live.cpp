@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +17,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/standard_output.hpp"
 #include "cli/output/text.hpp"
 
 namespace vitrine::cli {
@@ -85,55 +85,32 @@ void sleep_until(std::chrono::steady_clock::time_point when) {
 
 namespace {
 
-constexpr int budget_ms = 1000;
-
-int write_error = 0;  // of the last write to standard output that failed
-
-bool takes_more() {
-  pollfd out{STDOUT_FILENO, POLLOUT, 0};
-  return ::poll(&out, 1, budget_ms) == 1;
+StandardOutput& standard_output_stream() {
+  StandardOutput& out = StandardOutput::instance();
+  out.set_hurried([] { return interrupted().load(); });
+  return out;
 }
 
 }  // namespace
 
 bool LineOutput::flush() {
-  std::string_view left = text_;
-  while (!left.empty()) {
-    // Of an interrupted command a write must not wait: a pipe that is ready has room for so much.
-    const bool hurried = interrupted();
-    if (hurried && !takes_more()) break;
-    const std::size_t most = hurried ? std::size_t{PIPE_BUF} : left.size();
-    const ssize_t written = ::write(STDOUT_FILENO, left.data(), std::min(most, left.size()));
-    if (written >= 0)
-      left.remove_prefix(static_cast<std::size_t>(written));
-    else if (errno == EAGAIN ? !takes_more() : errno != EINTR) {
-      if (errno != EAGAIN) write_error = errno;
-      break;
-    }
-  }
-  const bool all = left.empty();
+  const bool written = standard_output_stream().write(text_);
   text_.clear();
-  return all;
+  return flush_output() && written;
 }
 
 bool write_output(std::string_view text) {
-  errno = 0;
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return true;
-  if (errno != 0) write_error = errno;
-  return false;
+  return standard_output_stream().write(text);
 }
 
 bool flush_output() {
-  errno = 0;
-  if (std::fflush(stdout) == 0) return true;
-  if (errno != 0) write_error = errno;
-  return false;
+  return standard_output_stream().flush();
 }
 
 int finish_output(int status) {
   const bool flushed = flush_output();
-  const int error = write_error;
-  if (flushed && std::ferror(stdout) == 0 && write_error == 0) return status;
+  const int error = standard_output_stream().error();
+  if (flushed && error == 0) return status;
   // A reader that goes away (| head) is no failure.
   pollfd out{STDOUT_FILENO, 0, 0};
   const bool gone = ::poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;

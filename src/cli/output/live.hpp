@@ -57,7 +57,7 @@ class LineOutput {
   std::string text_;
 };
 
-// Text to standard output by stdio, which forgets why a write failed: finish_output() reports it.
+// Text to standard output (base/standard_output.hpp); finish_output() reports why a write failed.
 
 /// False when not all was written.
 bool write_output(std::string_view text);

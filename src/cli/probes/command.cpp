@@ -250,7 +250,7 @@ class ProbesCommand : public Command {
     if (!file) return fail_with(file.error());
     print_notes(**file);
     if ((*file)->probes.empty() && !json_ && patterns_.empty())
-      fmt::print("{}: no probes\n", printable(target.path));
+      write_output(fmt::format("{}: no probes\n", printable(target.path)));
     return show(**file, std::nullopt, 0);
   }
 
@@ -265,7 +265,8 @@ class ProbesCommand : public Command {
       if (!show(*module.file, module.bias, pid)) return false;
     }
     if (probes == 0 && !json_ && patterns_.empty())
-      fmt::print("process {}: no probes in any of its {} files\n", pid, found->files);
+      write_output(
+          fmt::format("process {}: no probes in any of its {} files\n", pid, found->files));
     return true;
   }
 

@@ -94,7 +94,8 @@ class PsCommand : public Command {
   static void show(const observe::PublisherList& list) {
     const Style style = Style::of_stdout();
     if (list.publishers.empty()) {
-      fmt::print("none of {} processes publishes labels or a process context\n", list.looked_at);
+      write_output(fmt::format("none of {} processes publishes labels or a process context\n",
+                               list.looked_at));
       return;
     }
     Table table;

@@ -122,7 +122,7 @@ int run(int argc, char** argv) {
       ->option_text("bash|zsh|fish");
 
   if (words.size() == 1 && words.front() == "--version") {  // without defining every command
-    std::printf("%s\n", version);
+    write_output(std::string(version) + '\n');
     return exit_done;
   }
   const auto commands = commands_for(words);

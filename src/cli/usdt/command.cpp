@@ -337,7 +337,7 @@ std::optional<Error> take(Request& request, int option, const std::string& value
       request.verbose = true;
       return std::nullopt;
     case 'V':
-      fmt::print("vitrine {}, as dtrace -h and dtrace -G\n", VITRINE_VERSION);
+      write_output(fmt::format("vitrine {}, as dtrace -h and dtrace -G\n", VITRINE_VERSION));
       request.done = true;
       return std::nullopt;
     case 'b':

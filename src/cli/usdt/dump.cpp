@@ -338,8 +338,9 @@ class UsdtDumpCommand : public Command {
     if (!file.dofs.empty()) return exit_done;
     if (!file.problems.empty()) return exit_failed;
     if (!json_)
-      fmt::print("{}: no DOF{}\n", printable(listing.path),
-                 file.content_elsewhere ? " (it is a debug file: the program has the DOF)" : "");
+      write_output(fmt::format(
+          "{}: no DOF{}\n", printable(listing.path),
+          file.content_elsewhere ? " (it is a debug file: the program has the DOF)" : ""));
     return exit_done;
   }
 
