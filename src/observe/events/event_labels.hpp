@@ -53,9 +53,10 @@ class EventLabels {
               std::vector<query::Selected> selected);
   ~EventLabels();
 
-  /// What one look at a process may cost at first: processor time. Those that need more are looked
-  /// at again when the others have had their turn: see take_unfinished().
-  void set_first_look(std::chrono::milliseconds time) { first_look_ = time; }
+  /// Events of any number of processes wait while one is looked at: a look may cost little processor
+  /// time at first. Processes that need more are looked at again when the others have had their
+  /// turn: see take_unfinished().
+  void expect_many_processes() { first_look_ = std::chrono::milliseconds{100}; }
 
   /// Finds out where a process has its labels, and gives that to the kernel; again when it may have
   /// changed. `kernel_tgid`: 0: not known.

@@ -25,8 +25,6 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-/// At one of all processes: samples of the others wait meanwhile.
-constexpr milliseconds first_look{100};
 /// Between two looks into the ring buffer.
 constexpr milliseconds shortest_rest{1}, learning_rest{5}, longest_rest{100};
 /// The same of processes that were there when the profile began: none ends before its first look. Rows have room
@@ -58,7 +56,6 @@ constexpr milliseconds shortest_generation{1000};
 constexpr std::size_t many_samples = 1024;
 /// Of label sets by their ids, always on; they are kept in four forms, and then sent anew.
 constexpr std::size_t always_on_sets_bytes = 1U << 20;
-constexpr std::uint64_t second_ns = 1'000'000'000;
 /// Of the buffer of samples, for each thread that may be waiting.
 constexpr std::size_t bytes_of_waiting = 2048;
 
@@ -312,7 +309,7 @@ Result<void> LiveProfiling::open_profiler() {
     note("threads already blocked when the profile starts are not seen until they run: " +
          why->message);
   labels_.emplace(*profiler_, options_.limits, std::vector<query::Selected>{});
-  if (options_.all) labels_->set_first_look(first_look);
+  if (options_.all) labels_->expect_many_processes();
   names_.set_kernel([this](Address address) { return profiler_->kernel_function(address); });
   samples_.emplace(options_, *watch_, *labels_, programs_, *profiler_);
   return {};

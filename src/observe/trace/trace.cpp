@@ -28,9 +28,6 @@ using Clock = std::chrono::steady_clock;
 /// Between two looks at what processes have done: a library that is loaded fires before that unseen.
 constexpr milliseconds watch_interval{5};
 
-/// At a process that fires a probe of a file: fires of the others wait meanwhile.
-constexpr milliseconds first_look{100};
-
 /// A process, as its fires need it.
 struct TracedProcess final : ObservedProcess {
   ProcessLabels labels;
@@ -221,7 +218,7 @@ Result<void> LiveTrace::open_tracer() {
   if (options.origins) cgroups_.emplace();
   tracer_ = TRY(bpf::Tracer::open(std::move(options)));
   labels_.emplace(*tracer_, options_.limits, selected_);
-  if (by_file()) labels_->set_first_look(first_look);
+  if (by_file()) labels_->expect_many_processes();
   if (has_stacks()) stacks_.emplace();
   return {};
 }
