@@ -141,6 +141,71 @@ TEST(EveryInstruction, HandlersTurnThePage) {
   EXPECT_GT(instructions, 50);  // that it was stepped through at all
 }
 
+/// A scope that a handler leaves open, and the set that it put in force.
+alignas(Scope) unsigned char open_scope[sizeof(Scope)];
+custom_labels_labelset_t* open_set;
+std::string_view open_value;
+
+void leave_a_scope_open() {
+  if (open_set != nullptr) return;
+  const auto* scope = ::new (open_scope) Scope{inside, open_value};
+  if (!scope->ok()) ++wrong;
+  open_set = const_cast<custom_labels_labelset_t*>(custom_labels_current());
+}
+
+/// The page of a set that is too large for many to fit into one.
+std::uintptr_t page_of_another_large_set() {
+  static unsigned number = 0;
+  char text[200] = {};
+  const int size = std::snprintf(text, sizeof text, "%u", ++number);
+  std::memset(text + size, '.', sizeof text - static_cast<std::size_t>(size));
+  const Scope scope{tenant, std::string_view(text, sizeof text)};
+  if (!scope.ok()) ++wrong;
+  return reinterpret_cast<std::uintptr_t>(custom_labels_current()) &
+         ~std::uintptr_t{labels::detail::small_page_bytes - 1};
+}
+
+/// Until they are in another page: how many were in the one before.
+int leave_page() {
+  const std::uintptr_t page = page_of_another_large_set();
+  int sets = 1;
+  while (page_of_another_large_set() == page) ++sets;
+  return sets;
+}
+
+// It is found by the memo in the page that the interrupted code is about to use again, and that nothing referred to.
+TEST(EveryInstruction, ASetThatAHandlerLeavesInForceIsNotOverwritten) {
+  for (int i = 0; i < 2000; ++i) leave_page();  // as many pages as a thread takes
+  leave_page();
+  const int whole_page = leave_page() + 1;  // with the one that was found to be there
+  work = leave_a_scope_open;
+  wrong = 0;
+  const long instructions = test::Stepping::each(leave_a_scope_open, [&](long number) {
+    char text[16];
+    const auto size = static_cast<std::size_t>(std::snprintf(text, sizeof text, "o%ld", number));
+    open_value = {text, size};
+    leave_page();
+    { const Scope remembered{inside, open_value}; }
+    leave_page();
+    for (int i = 2; i < whole_page; ++i) page_of_another_large_set();
+    open_set = nullptr;
+    step_on();
+    page_of_another_large_set();
+    page_of_another_large_set();
+    step_off();
+    for (int i = 0; i < 2 * whole_page; ++i) page_of_another_large_set();
+    if (open_set == nullptr) return;  // not met in this round
+    const auto* label =
+        custom_labels_get(open_set, {6, reinterpret_cast<const unsigned char*>("inside")});
+    ASSERT_NE(label, nullptr);
+    ASSERT_EQ(std::string_view(reinterpret_cast<const char*>(label->value.buf), label->value.len),
+              open_value);
+    std::launder(reinterpret_cast<Scope*>(open_scope))->~Scope();
+  });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(instructions, 200);
+}
+
 custom_labels_labelset_t* shared_set;
 
 void change_the_set() {

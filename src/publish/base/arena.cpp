@@ -23,9 +23,18 @@ std::uint32_t now_ms() noexcept {
   return static_cast<std::uint32_t>(now.tv_sec * 1000 + now.tv_nsec / 1'000'000);
 }
 
-/// Forgets the sets of a page that nothing refers to. Their serials go to 0 before anything else is
-/// written over them, so a copy that was begun before cannot pass for a whole set.
-void clean(Page& page) noexcept {
+/// Forgets the sets of a page that was quiescent. Their serials go to 0 before anything else is
+/// written over them, so a copy that was begun before cannot pass for a whole set. False: a handler has put one of them
+/// in force meanwhile. It finds them by the memo while `first_serial` is what an entry has, so that goes first, and the
+/// page is looked at once more: what was found before has been counted by then, and from then on nothing is found.
+bool clean(Page& page) noexcept {
+  const std::uint64_t serial = local_load(page.first_serial);
+  local_store(page.first_serial, std::uint64_t{0});
+  local_fence();
+  if (!page.quiescent()) {
+    local_store(page.first_serial, serial);
+    return false;
+  }
   for (std::size_t word = 0; word < 2; ++word) {
     for (std::uint64_t bits = page.starts[word]; bits != 0; bits &= bits - 1) {
       const std::size_t unit = word * 64 + static_cast<std::size_t>(__builtin_ctzll(bits));
@@ -37,6 +46,7 @@ void clean(Page& page) noexcept {
   page.opened = 0;
   page.closed = 0;
   page.closed_elsewhere.store(0, std::memory_order_relaxed);
+  return true;
 }
 
 Page* new_page(Arena& arena, Ring& ring) noexcept {
@@ -112,17 +122,27 @@ Page* next_page(Arena& arena, Ring& ring, Page* current) noexcept {
   } else if (ring.pages < ring.wanted) {
     next = new_page(arena, ring);
   }
-  if (next == nullptr) {
-    next = ring.hot != nullptr && ring.hot->quiescent() ? ring.hot
-           : oldest != nullptr                          ? pop(ring.left)
-                                                        : new_page(arena, ring);
-    if (next == nullptr) return nullptr;
-    if (ring.hot != nullptr && ring.hot != next) push(ring.left, ring.hot);
-    ring.hot = current;
-  } else {
-    push(ring.left, current);
+  const bool is_fast = next == nullptr;
+  if (is_fast) {
+    if (ring.hot != nullptr && ring.hot->quiescent()) {
+      next = ring.hot;
+      ring.hot = nullptr;
+    } else if (oldest != nullptr) {
+      next = pop(ring.left);
+    }
   }
-  clean(*next);
+  if (next != nullptr && !clean(*next)) {
+    push(ring.parked, next);
+    next = nullptr;
+  }
+  if (next == nullptr) next = new_page(arena, ring);
+  if (next == nullptr) return nullptr;
+  if (!is_fast) {
+    push(ring.left, current);
+  } else {
+    if (ring.hot != nullptr) push(ring.left, ring.hot);
+    ring.hot = current;
+  }
   return next;
 }
 
