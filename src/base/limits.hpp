@@ -168,7 +168,7 @@ inline constexpr std::size_t demangled_bytes = 4096;             ///< longer: as
 inline constexpr std::size_t kernel_symbols = 4U << 20;          ///< 200,000 with modules are usual
 inline constexpr std::size_t kernel_symbol_bytes = 512U << 20;   ///< of /proc/kallsyms
 inline constexpr std::size_t perf_map_bytes = 64U << 20;         ///< large JVMs write 20 MiB
-inline constexpr std::size_t perf_map_symbols = 4U << 20;
+inline constexpr std::size_t perf_map_symbols = 1U << 20;
 
 inline constexpr std::size_t query_bytes = 4096;           ///< of one condition or list
 inline constexpr std::size_t query_steps = 256;            ///< comparisons and their connectives

@@ -68,7 +68,17 @@ std::optional<PerfMap::Function> PerfMap::find(Address address) const {
   return Function{std::string_view(names_).substr(entry.name, entry.name_size), entry.start};
 }
 
+void PerfMap::end_at(std::size_t functions) {
+  full_ = true;
+  if (functions < entries_.size()) names_.resize(entries_[functions].name);
+  entries_.resize(std::min(functions, entries_.size()));
+  names_.shrink_to_fit();
+  entries_.shrink_to_fit();
+  functions_.reset();
+}
+
 std::size_t PerfMap::bytes() const {
+  if (entries_.capacity() == 0) return 0;
   return names_.capacity() + entries_.capacity() * sizeof(Entry) +
          entries_.size() * index_bytes_of_entry;
 }
@@ -83,12 +93,13 @@ std::string JitSymbols::refresh(int root, pid_t inner_pid, uid_t owner, const Ha
     if (part->anew) map_ = {};
     if (part->text.empty()) break;  // its index stays
     const std::uint64_t before = map_.taken();
+    const std::size_t functions = map_.size();
     map_.add(part->text);
     if (!has_room(map_.bytes())) {
-      map_ = {};
-      return fmt::format(
-          "/tmp/perf-{}.map: not used: limit: those of all processes take {} MiB at most",
-          inner_pid, max_jit_bytes >> 20);
+      map_.end_at(functions);
+      return fmt::format("/tmp/perf-{}.map: {}: limit: those of all processes take {} MiB at most",
+                         inner_pid, functions == 0 ? "not used" : "only its first part is used",
+                         max_jit_bytes >> 20);
     }
     if (map_.full() || map_.taken() == before || part->text.size() < map_piece_bytes) break;
   }
@@ -101,11 +112,13 @@ std::string JitMemory::refresh(const std::shared_ptr<JitSymbols>& symbols, int r
   std::size_t others = 0;
   held_.remove_if([&](const Held& held) {
     const auto there = held.symbols.lock();
+    if (there == symbols && there->bytes() == 0 && held.round != round_) there->clear();
     if (there == nullptr || there == symbols) return true;
     others += there->bytes();
     return false;
   });
   const auto has_room = [&](std::size_t bytes) {
+    if (bytes > max_bytes_) return false;  // though others made room
     held_.remove_if([&](const Held& held) {
       if (others + bytes <= max_bytes_ || held.round == round_) return false;
       if (const auto there = held.symbols.lock()) {
@@ -117,7 +130,7 @@ std::string JitMemory::refresh(const std::shared_ptr<JitSymbols>& symbols, int r
     return others + bytes <= max_bytes_;
   };
   std::string problem = symbols->refresh(root, inner_pid, owner, has_room);
-  if (symbols->bytes() != 0) held_.push_back({symbols, round_});
+  if (symbols->bytes() != 0 || symbols->full()) held_.push_back({symbols, round_});
   return problem;
 }
 

@@ -38,8 +38,11 @@ class PerfMap {
   /// What it takes, about, with its index.
   [[nodiscard]] std::size_t bytes() const;
 
-  /// Whether there is more than is taken in (limits::perf_map_symbols, perf_map_bytes).
+  /// Whether there is more than is taken in (limits::perf_map_symbols, perf_map_bytes, end_at()).
   [[nodiscard]] bool full() const { return full_; }
+
+  /// Drops the functions after the first `functions`, and takes in no more.
+  void end_at(std::size_t functions);
 
  private:
   struct Entry {
@@ -73,6 +76,8 @@ class JitSymbols {
   std::string refresh(int root, pid_t inner_pid, uid_t owner, const HasRoom& has_room);
 
   [[nodiscard]] std::size_t bytes() const { return map_.bytes(); }
+  /// Whether there was room for none, or not for all: it is not read again until clear(), or until the file is another.
+  [[nodiscard]] bool full() const { return map_.full(); }
   void clear() { map_ = {}; }
 
   [[nodiscard]] std::optional<PerfMap::Function> find(Address address) const {
@@ -93,7 +98,7 @@ class JitMemory {
   /// room together would be read again and again.
   void begin_round() { ++round_; }
 
-  /// As JitSymbols::refresh().
+  /// As JitSymbols::refresh(). Symbols that had no room are read again in the next round, not before.
   std::string refresh(const std::shared_ptr<JitSymbols>& symbols, int root, pid_t inner_pid,
                       uid_t owner);
 

@@ -171,7 +171,7 @@ std::optional<StackFrame> StackNames::name_jit(ProcessFunctions& its, const Imag
             jit_memory_.refresh(its.jit, image.root->get(), its.identity.pid, its.identity.owner);
         !problem.empty())
       notes_.add(std::move(problem));
-    its.jit_read = now;
+    its.jit_read = Clock::now();  // to read it may have taken long
     function = its.jit->find(within);
   }
   if (!function) return std::nullopt;

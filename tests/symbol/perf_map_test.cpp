@@ -187,6 +187,33 @@ TEST_F(PerfMapFiles, ShareOneMemory) {
   EXPECT_EQ(found(), (Found{false, true, true}));
 }
 
+TEST_F(PerfMapFiles, OneWithoutRoomIsReadAgainInTheNextRoundAlone) {
+  JitMemory memory(1000);
+  EXPECT_NE(refresh(memory, 0).find("not used: limit"), std::string::npos);
+  std::ofstream(fmt::format("/tmp/perf-{}.map", first)) << "1000 10 small\n";
+  EXPECT_EQ(refresh(memory, 0), "");
+  EXPECT_FALSE(symbols_[0]->find(0x1001)) << "it was not read";
+  memory.begin_round();
+  EXPECT_EQ(refresh(memory, 0), "");
+  EXPECT_TRUE(symbols_[0]->find(0x1001));
+}
+
+TEST_F(PerfMapFile, ThatExceedsTheMemoryAloneHasItsFirstPart) {
+  constexpr std::size_t max_bytes = 4U << 20, functions = 60'000;
+  {
+    std::ofstream file(path_);
+    for (std::size_t i = 0; i < functions; ++i)
+      file << fmt::format("{:x} 10 function_with_a_name_of_some_length_{}\n", 0x1000 + i * 16, i);
+  }
+  JitMemory memory(max_bytes);
+  const auto symbols = std::make_shared<JitSymbols>();
+  const std::string problem = memory.refresh(symbols, root_.get(), ::getpid(), ::geteuid());
+  EXPECT_NE(problem.find("only its first part is used"), std::string::npos) << problem;
+  EXPECT_TRUE(symbols->find(0x1001));
+  EXPECT_FALSE(symbols->find(0x1001 + (functions - 1) * 16));
+  EXPECT_LE(memory.bytes(), max_bytes);
+}
+
 // One of 8 GiB, though it takes no room: what we take of it is bounded.
 TEST_F(PerfMapFile, AHugeOneIsCut) {
   std::ofstream(path_) << "1000 10 first\n";
