@@ -25,6 +25,7 @@ namespace {
 using Bytes = std::span<const std::byte>;
 using unwind::Cursor;
 
+constexpr std::size_t max_lines = 8U << 20;  // libc's has 1.3 MiB
 constexpr std::size_t max_table = 1U << 20;  // an assembler's has a few KiB
 
 /// A line table of DWARF 5, 32 bits (DWARF 5, 6.2.4), as far as it is needed here.
@@ -196,11 +197,15 @@ bool is_assembly(std::string_view file) {
 
 }  // namespace
 
+bool has_assembly_lines(const LineSections& sections, const elf::File& elf) {
+  return elf.encoding.wide && !elf.encoding.big_endian &&
+         std::endian::native == std::endian::little && sections.lines.size() <= max_lines &&
+         sections.strings.size() <= max_table;
+}
+
 Frames find_assembly_line(const LineSections& sections, const elf::File& elf, Address start,
                           Address address) {
-  if (!elf.encoding.wide || elf.encoding.big_endian || std::endian::native != std::endian::little ||
-      sections.strings.size() > max_table)
-    return {};
+  if (!has_assembly_lines(sections, elf)) return {};
   Cursor all(sections.lines);
   for (std::size_t count = 0; count < limits::dwarf_units; ++count) {
     const auto table = next_table(all);

@@ -22,6 +22,9 @@ struct LineSections {
 /// The most bytes that a unit has in .debug_info if it may be one of an assembler.
 constexpr std::uint64_t max_assembly_unit = 160;
 
+/// Whether find_assembly_line() may find anything; reads nothing of the sections.
+bool has_assembly_lines(const LineSections& sections, const elf::File& elf);
+
 /// One frame without a name. Empty: no table of DWARF 5 begins with `start` and has the address, or its source file is
 /// not one of assembly. `elf`: of the file.
 Frames find_assembly_line(const LineSections& sections, const elf::File& elf, Address start,

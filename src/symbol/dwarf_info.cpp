@@ -374,10 +374,11 @@ Frames DwarfInfo::find_in_assembly(Address address) {
   if (listed_[*unit + 1] - listed_[*unit] > max_assembly_unit) return {};
   const auto after = std::ranges::upper_bound(starts_, address);
   if (after == starts_.begin()) return {};
+  const LineSections sections{section(".debug_line"), section(".debug_line_str")};
+  if (!has_assembly_lines(sections, headers_)) return {};
   // Where its table is, is not known: each before it is passed.
   session_->elf.inflated().expect(".debug_line", ~std::size_t{0});
-  Frames found = find_assembly_line({section(".debug_line"), section(".debug_line_str")}, headers_,
-                                    *std::prev(after), address);
+  Frames found = find_assembly_line(sections, headers_, *std::prev(after), address);
   if (is_damaged()) return {};
   return found;
 }
