@@ -56,7 +56,7 @@ void fill(vitrine_trace_config& config, const TracerOptions& options) {
     const SelectedLabel& label = options.selected[i];
     vitrine_selected_label& wire = config.selected[i];
     wire.kind = label.kind;
-    wire.length = static_cast<__u32>(label.key.size());
+    wire.length = static_cast<__u16>(label.key.size());
     std::memcpy(wire.key, label.key.data(), label.key.size());
   }
 }
@@ -98,6 +98,9 @@ class LoadedTracer final : public Tracer {
     vitrine_site_program wire = program;
     TRY(check_program(index, wire));
     wire.needed_labels = wire.group_labels;
+    for (std::size_t i = 0; i < VITRINE_SELECTED_LABELS; ++i)
+      if ((wire.group_labels >> i & 1U) != 0)
+        program_->bss->trace_config.selected[i].is_grouped = 1;
     for (std::uint32_t i = 0; i < wire.where.count; ++i)
       if (wire.where.tests[i].subject == VITRINE_ON_LABEL)
         wire.needed_labels =

@@ -447,6 +447,26 @@ TEST_F(ByLabel, LongValuesAreCutAndCounted) {
   EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_NAMES_CUT], 1u);
 }
 
+// A condition has its label looked up, but groups do not have its texts.
+TEST_F(ByLabel, ValuesThatNoGroupHasAreNotKept) {
+  OwnTracer own(options());
+  what.group_labels = 0;
+  what.where.count = 1;
+  what.where.tests[0].subject = VITRINE_ON_LABEL;
+  what.where.tests[0].comparison = VITRINE_NE;
+  what.where.tests[0].operand = query::string_hash(own.tracer->hash_key(), "x");
+  own.trace(vitrine_test_site, what);
+  ASSERT_TRUE(own.tracer->want(::getpid(), target_with(0)));
+  const std::string key = "tenant", value(300, 'v');
+  const layout::Label entry{{key.size(), address_of(key.data())},
+                            {value.size(), address_of(value.data())}};
+  const layout::SetV1 set{address_of(&entry), 1, 1};
+  v1_slot = address_of(&set);
+  vitrine_test_fire(0);
+  ASSERT_EQ(rows_of(own).size(), 1u);
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_NAMES_CUT], 0u);
+}
+
 std::string attribute(char key, const std::string& value) {
   return std::string{key, static_cast<char>(value.size())} + value;
 }

@@ -87,7 +87,8 @@ enum vitrine_selected_kind {
 
 struct vitrine_selected_label {
   __u32 kind;
-  __u32 length;
+  __u16 length;
+  __u16 is_grouped; /* fires are added up by it: its texts are kept */
   __u8 key[VITRINE_KEY_BYTES];
 };
 

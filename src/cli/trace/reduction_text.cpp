@@ -424,7 +424,11 @@ std::string remarks(const ReductionTable& table, const ReductionLook& look) {
   };
   const std::size_t rows = table.rows.size();
   if (rows > look.max_rows) add_count(rows - look.max_rows, "group", "not shown, each smaller");
-  add_count(table.unread, "fire", "in no row: the aggregated argument could not be read");
+  add_count(table.unread, "fire",
+            table.kind == ReductionKind::latency
+                ? "in no row: the argument of --match could not be read, or exceeds 128 bytes or "
+                  "--max-string"
+                : "in no row: the aggregated argument could not be read");
   add_count(table.without_start, "end",
             "in no row: no start was seen (it came earlier, or without --match on another thread)");
   add_count(table.without_end, "start",

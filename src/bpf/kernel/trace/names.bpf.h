@@ -23,12 +23,12 @@ static __always_inline __u64 begin_name(struct scratch* s, __u64 there, __u64 wh
   return length;
 }
 
-/// The hash of what is in s->name, which is kept if fires are added up by it.
-static __always_inline __u64 end_name(struct scratch* s) {
+/// The hash of what is in s->name. `grouped`: fires are added up by it, and it is kept.
+static __always_inline __u64 end_name(struct scratch* s, __u32 grouped) {
   const int cut = s->name.whole > s->name.length;
   __u64 hash = hash_text((const struct text*)s->name.bytes, s->name.length);
   if (cut) hash = ~hash | 1;  // not that of the text that is as long as what is there
-  if (!adds_up || bpf_map_lookup_elem(&names, &hash)) return hash;
+  if (!adds_up || !grouped || bpf_map_lookup_elem(&names, &hash)) return hash;
   if (cut) count(VITRINE_TRACE_NAMES_CUT, 1);
   const struct scratch* element = as_element(s);
   if (element && bpf_map_update_elem(&names, &hash, &element->name, BPF_ANY))
@@ -37,20 +37,21 @@ static __always_inline __u64 end_name(struct scratch* s) {
 }
 
 /// Of text in the target. 0 when it cannot be read.
-VERIFIED_ALONE __u64 name_of_user(struct scratch* s, __u64 address, __u64 whole) {
+VERIFIED_ALONE __u64 name_of_user(struct scratch* s, __u64 address, __u64 whole, __u32 grouped) {
   if (!s) return 0;
   const __u64 length = bounded(begin_name(s, whole, whole), 2 * VITRINE_NAME_BYTES);
   if (length > VITRINE_NAME_BYTES) return 0;
   if (length && read_user(s->name.bytes, length, address)) return 0;
-  return end_name(s);
+  return end_name(s, grouped);
 }
 
 /// Of text of `there` bytes that lies `at` bytes into *s. `cut`: there was more of it.
-VERIFIED_ALONE __u64 name_of_copy(struct scratch* s, __u64 at, __u64 there, __u32 cut) {
+VERIFIED_ALONE __u64 name_of_copy(struct scratch* s, __u64 at, __u64 there, __u32 cut,
+                                  __u32 grouped) {
   if (!s) return 0;
   const __u64 length = bounded(begin_name(s, there, there + (cut ? 1 : 0)), 2 * VITRINE_NAME_BYTES);
   if (length > VITRINE_NAME_BYTES || at > sizeof *s - VITRINE_NAME_BYTES) return 0;
   const void* from = (const __u8*)s + bounded(at, 32768);
   if (length && bpf_probe_read_kernel(s->name.bytes, length, from)) return 0;
-  return end_name(s);
+  return end_name(s, grouped);
 }

@@ -81,7 +81,7 @@ static __always_inline __u64 group_part(struct scratch* s,
   const __u64 at = s->text_at[capture & 31];
   if (!at) return 0;
   return name_of_copy(s, offsetof(struct scratch, room.out.bytes) + at,
-                      s->text_length[capture & 31], s->cut[capture & 31]);
+                      s->text_length[capture & 31], s->cut[capture & 31], 1);
 }
 
 static __always_inline int has_groups(const struct vitrine_site_program* program) {

@@ -48,7 +48,7 @@ static long select_from_entry(__u32 index, void* context) {
   if (!key || !value) return 0;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
     if (!s->found.hash[i] && key_is(s, &trace_config.selected[i], key, key_length))
-      s->found.hash[i] = name_of_user(s, value, value_length);
+      s->found.hash[i] = name_of_user(s, value, value_length, trace_config.selected[i].is_grouped);
   return 0;
 }
 
@@ -117,7 +117,8 @@ static long select_from_attribute(__u32 index, void* context) {
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
     if (trace_config.selected[i].kind == VITRINE_SELECT_LABEL &&
         selection->definition->selected_key[i] == number + 1)
-      s->found.hash[i] = name_of_copy(s, offsetof(struct scratch, work) + at + 2, length, 0);
+      s->found.hash[i] = name_of_copy(s, offsetof(struct scratch, work) + at + 2, length, 0,
+                                      trace_config.selected[i].is_grouped);
   s->attribute = at + 2 + length;
   s->attributes_read++;
   return 0;
@@ -133,9 +134,9 @@ static __always_inline void select_ids(struct selection* selection, __u32 trace,
   if (!present) return;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) {
     if (trace_config.selected[i].kind == VITRINE_SELECT_TRACE_ID)
-      s->found.hash[i] = name_of_copy(s, work + trace, 16, 0);
+      s->found.hash[i] = name_of_copy(s, work + trace, 16, 0, trace_config.selected[i].is_grouped);
     if (trace_config.selected[i].kind == VITRINE_SELECT_SPAN_ID)
-      s->found.hash[i] = name_of_copy(s, work + span, 8, 0);
+      s->found.hash[i] = name_of_copy(s, work + span, 8, 0, trace_config.selected[i].is_grouped);
   }
 }
 
