@@ -4,6 +4,7 @@ path, and of a process that has loaded one file twice.
 
     trace_files.py VITRINE CC INCLUDE
 """
+import contextlib
 import os
 import shutil
 import subprocess
@@ -79,10 +80,12 @@ def replaced(vitrine, program):
     return done.stderr
 
 
-def loaded(vitrine, program, *arguments):
-    with Target(program, *arguments) as target:
-        done = subprocess.run([vitrine, "trace", str(target.process.pid), "twice:*", "--duration", "50ms"],
-                              capture_output=True, text=True)
+def loaded(vitrine, program, *arguments, beside=()):
+    """The notes of a trace of a process with these arguments; before it, one with those of `beside`."""
+    with contextlib.ExitStack() as stack:
+        targets = [stack.enter_context(Target(program, *of)) for of in (beside, arguments) if of]
+        pids = [str(target.process.pid) for target in targets]
+        done = subprocess.run([vitrine, "trace", *pids, "twice:*", "--duration", "50ms"], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stderr
 
@@ -96,6 +99,8 @@ def loaded_twice(vitrine, cc, include, folder):
         subprocess.run([cc, "-O1", "-I", include, "-o", path, path + ".c", *options], check=True)
     assert "libtwice.so is loaded 2 times" in loaded(vitrine, program, library, "twice")
     assert "loaded" not in loaded(vitrine, program, library)
+    both = loaded(vitrine, program, library, "twice", beside=(library,))
+    assert both.count("libtwice.so is loaded 2 times") == 1, both
 
 
 def main(vitrine, cc, include):

@@ -31,9 +31,10 @@ constexpr milliseconds watch_interval{5};
 /// A process, as its fires need it.
 struct TracedProcess final : ObservedProcess {
   ProcessLabels labels;
-  symbol::ProcessFunctions functions;  ///< of traces with stacks
-  Cgroup cgroup;                       ///< of traces that ask for it: where it was last
-  std::string resource;                ///< the same: as a message of OTLP
+  symbol::ProcessFunctions functions;       ///< of traces with stacks
+  Cgroup cgroup;                            ///< of traces that ask for it: where it was last
+  std::string resource;                     ///< the same: as a message of OTLP
+  std::set<const ProbeFile*> loaded_twice;  ///< what has been noted as such
 
   [[nodiscard]] std::shared_ptr<ObservedProcess> child(pid_t) const override {
     auto its = std::make_shared<TracedProcess>();
@@ -95,7 +96,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   };
 
   Result<std::vector<Planned>> attach_process(ObservedProcess& process);
-  void note_unset_semaphores(const Planned& planned, std::span<const ProbeModule> modules);
+  void note_unset_semaphores(TracedProcess& process, std::span<const ProbeModule> modules);
   void attach_later(ObservedProcess& process);
   void plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned);
   Result<void> attach(std::span<const Planned> planned);
@@ -132,7 +133,8 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   ProcessRegistry processes_{[] { return std::make_shared<TracedProcess>(); },
                              limits::observed_processes};
   std::optional<ProcessWatch> watch_;
-  std::set<std::uint64_t> inodes_;  ///< of the files that are traced
+  std::set<std::uint64_t> inodes_;                         ///< of the files that are traced
+  std::vector<std::shared_ptr<const ProbeFile>> guarded_;  ///< of them, those with semaphores
   std::unique_ptr<bpf::Tracer> tracer_;
   bpf::Attachment attachment_;
   std::size_t programs_set_ = 0;
@@ -306,21 +308,23 @@ Result<std::vector<LiveTrace::Planned>> LiveTrace::attach_process(ObservedProces
   note_all(std::move(found.problems));
   std::vector<Planned> planned;
   for (const ProbeModule& module : found.modules) plan(module.file, planned);
-  for (const Planned& its : planned) note_unset_semaphores(its, found.modules);
   TRY(attach(planned));
+  note_unset_semaphores(traced(process), found.modules);
   return planned;
 }
 
 /// For all places of a file in a process (dlmopen loads it anew), the kernel counts in the semaphore of the
 /// first.
-void LiveTrace::note_unset_semaphores(const Planned& planned,
+void LiveTrace::note_unset_semaphores(TracedProcess& process,
                                       std::span<const ProbeModule> modules) {
-  const auto times = std::ranges::count(modules, planned.file, &ProbeModule::file);
-  if (times > 1 && std::ranges::any_of(planned.sites, &bpf::AttachSite::semaphore_offset))
-    note(fmt::format(
-        "{} is loaded {} times: the kernel sets its semaphores in one place alone, where "
-        "guarded probes fire",
-        planned.file->path, times));
+  for (const auto& file : guarded_) {
+    const auto times = std::ranges::count(modules, file, &ProbeModule::file);
+    if (times > 1 && process.loaded_twice.insert(file.get()).second)
+      note(fmt::format(
+          "{} is loaded {} times: the kernel sets its semaphores in one place alone, where "
+          "guarded probes fire",
+          file->path, times));
+  }
 }
 
 /// To what a process has loaded or executed since tracing began: it was not held for that.
@@ -343,6 +347,7 @@ void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, std::vector<P
   std::vector<std::string> notes;
   auto sites = plan_.add(file, only_process().value_or(0), notes);
   note_all(std::move(notes));
+  if (std::ranges::any_of(sites, &bpf::AttachSite::semaphore_offset)) guarded_.push_back(file);
   if (!sites.empty()) planned.push_back({file, std::move(sites)});
 }
 
