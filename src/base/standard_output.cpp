@@ -10,12 +10,12 @@
 namespace vitrine {
 namespace {
 
-constexpr int patience_ms = 1000;
+constexpr int max_wait_ms = 1000;
 
 /// Whether it takes more, after a second at the latest.
 bool takes_more() {
   pollfd out{STDOUT_FILENO, POLLOUT, 0};
-  return ::poll(&out, 1, patience_ms) == 1;
+  return ::poll(&out, 1, max_wait_ms) == 1;
 }
 
 }  // namespace

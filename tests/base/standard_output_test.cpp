@@ -23,7 +23,9 @@ std::string lines(int count) {
 /// output.
 class Writer {
  public:
-  explicit Writer(const std::string& text) {
+  static constexpr int not_taken = 255;  ///< the status where the reader took not all
+
+  explicit Writer(const std::string& text, bool hurried = false) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return;
     ::fcntl(ends[1], F_SETPIPE_SZ, 4096);
@@ -34,8 +36,9 @@ class Writer {
       ::dup2(ends[1], STDOUT_FILENO);
       ::close(ends[0]);
       StandardOutput& out = StandardOutput::instance();
+      if (hurried) out.set_hurried([] { return true; });
       const bool written = out.write(text) && out.flush();
-      ::_exit(written ? 0 : out.error());
+      ::_exit(written ? 0 : out.error() != 0 ? out.error() : not_taken);
     }
     ::close(ends[1]);
     out_ = ends[0];
@@ -75,6 +78,11 @@ TEST(StandardOutput, KnowsWhyAWriteFailed) {
   Writer writer(lines(100'000));
   writer.close();
   EXPECT_EQ(writer.status(), EPIPE);
+}
+
+TEST(StandardOutput, OfAnInterruptedCommandDoesNotWaitForAReaderThatTakesNothing) {
+  const Writer writer(lines(100'000), true);
+  EXPECT_EQ(writer.status(), Writer::not_taken);
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ void catch_interrupts() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  StandardOutput::instance().set_hurried([] { return interrupted().load(); });
 }
 
 void end_within(std::chrono::seconds time) {
@@ -83,33 +84,23 @@ void sleep_until(std::chrono::steady_clock::time_point when) {
   }
 }
 
-namespace {
-
-StandardOutput& standard_output_stream() {
-  StandardOutput& out = StandardOutput::instance();
-  out.set_hurried([] { return interrupted().load(); });
-  return out;
-}
-
-}  // namespace
-
 bool LineOutput::flush() {
-  const bool written = standard_output_stream().write(text_);
+  const bool written = StandardOutput::instance().write(text_);
   text_.clear();
   return flush_output() && written;
 }
 
 bool write_output(std::string_view text) {
-  return standard_output_stream().write(text);
+  return StandardOutput::instance().write(text);
 }
 
 bool flush_output() {
-  return standard_output_stream().flush();
+  return StandardOutput::instance().flush();
 }
 
 int finish_output(int status) {
   const bool flushed = flush_output();
-  const int error = standard_output_stream().error();
+  const int error = StandardOutput::instance().error();
   if (flushed && error == 0) return status;
   // A reader that goes away (| head) is no failure.
   pollfd out{STDOUT_FILENO, 0, 0};
