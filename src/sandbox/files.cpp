@@ -107,9 +107,11 @@ Result<FileDescriptor> handle_below(int root, const std::string& path, std::uint
 
 std::optional<std::string> find_program(std::string_view name) {
   const char* const path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): nothing sets it
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
+  if (path == nullptr || *path == '\0') return std::nullopt;
+  std::string_view rest = path;
+  for (bool more = true; more;) {
     const std::size_t colon = rest.find(':');
+    more = colon != rest.npos;
     const std::string_view directory = rest.substr(0, colon);
     // An empty one is the working directory (POSIX, 8.3).
     std::string file = fmt::format("{}/{}", directory.empty() ? "." : directory, name);
@@ -117,7 +119,7 @@ std::optional<std::string> find_program(std::string_view name) {
     if (::access(file.c_str(), X_OK) == 0 && ::stat(file.c_str(), &status) == 0 &&
         S_ISREG(status.st_mode))
       return file;
-    rest.remove_prefix(colon == rest.npos ? rest.size() : colon + 1);
+    if (more) rest.remove_prefix(colon + 1);
   }
   return std::nullopt;
 }
