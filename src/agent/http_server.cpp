@@ -27,7 +27,7 @@ namespace {
 using HttpClock = std::chrono::steady_clock;
 
 constexpr std::size_t max_connections = 16;
-constexpr std::size_t max_head = 8192;       // bytes of a request
+constexpr std::size_t max_head = 8192;            // bytes of a request
 constexpr std::chrono::seconds max_head_time{1};  // until the head of a request is there
 constexpr std::chrono::seconds max_time{5};       // of a response
 constexpr int backlog = 128;
@@ -159,7 +159,8 @@ bool serve_once(int listening, int wake, const HttpServer::Pages& pages, Connect
   FileDescriptor socket(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (socket) {
     make_room(connections);
-    connections.push_back({std::move(socket), now + max_head_time, {}, {}, 0});
+    // From now: to make pages for the others may have taken long.
+    connections.push_back({std::move(socket), HttpClock::now() + max_head_time, {}, {}, 0});
   } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
     std::this_thread::sleep_for(pause_without_resources);  // descriptors or memory
   }

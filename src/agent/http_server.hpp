@@ -1,6 +1,7 @@
 // HttpServer: responds to GET of a few pages, in a thread of its own. HTTP/1.0 without anything
 // that its readers (Prometheus, a probe of Kubernetes, curl) do not need: each connection has one
-// request, whose head is bounded, and a deadline; of more than a few connections the oldest without a head are closed.
+// request, whose head is bounded, and a deadline; of more than a few connections the oldest without a
+// head are closed, and where all have one, the oldest.
 #pragma once
 
 #include <cstdint>
