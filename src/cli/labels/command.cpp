@@ -361,13 +361,21 @@ class LabelsCommand : public Command {
 
   bool repeats() const { return interval_.has_value(); }
 
+  /// Whether what failed may have failed because the launched program has ended: missing rights are an error
+  /// of a short program too.
+  static bool is_of_end(const Error& error, observe::Launched* launched) {
+    return launched != nullptr &&
+           (error.code == ErrorCode::not_found || error.code == ErrorCode::failed) &&
+           launched->ended();
+  }
+
   int watch(observe::Launched* launched) {
     auto reader = observe::LabelReader::open(pid_, options_);
     bool shown = false;
     if (!reader) {
       if (is_over(reader.error())) return exit_done;
-      return launched != nullptr && launched->ended() ? after_the_program(shown)
-                                                      : report(reader.error());
+      return is_of_end(reader.error(), launched) ? after_the_program(shown)
+                                                 : report(reader.error());
     }
     for (auto next = Clock::now();;) {
       if (interval_) next += *interval_;
@@ -376,7 +384,7 @@ class LabelsCommand : public Command {
         const bool ended = snapshot.error().code == ErrorCode::not_found;
         if (interrupted()) return exit_interrupted;
         if (is_over(snapshot.error())) return exit_done;
-        if (launched != nullptr && launched->ended()) return after_the_program(shown);
+        if (is_of_end(snapshot.error(), launched)) return after_the_program(shown);
         if (ended && shown && repeats()) {
           note(fmt::format("process {} has ended", pid_));
           return exit_done;
