@@ -129,7 +129,7 @@ TEST(ProcessContext, RepeatedKeysAreKeptAndTheLastIsFound) {
   EXPECT_THAT(context->resource, SizeIs(2));
   EXPECT_EQ(*find_text(context->resource, "k"), "2");
   EXPECT_EQ(find(context->resource, "absent"), nullptr);
-  EXPECT_THAT(context->defects, ElementsAre(HasSubstr("resource: 1")));
+  EXPECT_THAT(context->defects, ElementsAre(HasSubstr("resource: repeated keys: 1")));
 }
 
 TEST(ProcessContext, BareResourceOfEarlyPublishersIsRecognised) {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -243,16 +243,12 @@ TEST(Agreement, LambdasOfOneFunctionHaveDifferentNames) {
   Symboliser symboliser;
   const Resolved answer =
       symboliser.resolve({path, file.get(), {}}, test::drawn_addresses(path, 20'000));
-  std::map<std::string, std::uint32_t> lines;  // where each begins
+  std::set<std::string> names;
   for (const Frames& frames : answer.frames)
     for (const Frame& frame : frames)
-      if (frame.name.starts_with("main::{lambda at ")) lines[frame.name] = frame.start_line;
-  ASSERT_EQ(lines.size(), 2U);
-  EXPECT_NE(lines.begin()->second, lines.rbegin()->second);
-  for (const auto& [name, line] : lines)
-    EXPECT_TRUE(name.starts_with("main::{lambda at " + std::to_string(line) + ":") &&
-                name.ends_with("}::operator()"))
-        << name;
+      if (frame.name.starts_with("main::{lambda at ")) names.insert(frame.name);
+  EXPECT_EQ(names.size(), 2U) << testing::PrintToString(names);
+  for (const std::string& name : names) EXPECT_TRUE(name.ends_with("}::operator()")) << name;
 }
 
 }  // namespace
