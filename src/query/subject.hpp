@@ -209,7 +209,7 @@ struct Fire {
   const std::vector<std::string>* stack = nullptr;  ///< functions, the innermost first
   std::string_view trace_id;                        ///< lower-case hex; empty: none
   std::string_view span_id;
-  std::uint64_t time_ns = 0;  ///< of any clock that does not jump
+  std::uint64_t time_ns = 0;           ///< of any clock that does not jump
   std::uint64_t process_start_ns = 0;  ///< distinguishes processes with the same number
   std::int32_t pid = 0;
   std::int32_t tid = 0;

@@ -114,7 +114,10 @@ __attribute__((no_sanitize("address", "thread"))) inline const void* owner_of(
   const std::uint64_t of_null =
       reinterpret_cast<std::uint64_t>(&self.owner_of_null) + (last - owner);
 #if defined(__x86_64__)
-  __asm__("{testq %1, %1; cmovzq %2, %0|test %1, %1; cmovz %0, %2}" : "+r"(end) : "r"(set), "r"(of_null) : "cc");
+  __asm__("{testq %1, %1; cmovzq %2, %0|test %1, %1; cmovz %0, %2}"
+          : "+r"(end)
+          : "r"(set), "r"(of_null)
+          : "cc");
 #else
   end = set != 0 ? end : of_null;
 #endif

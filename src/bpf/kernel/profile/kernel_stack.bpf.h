@@ -7,9 +7,9 @@
 // each of them is at its place again: from the innermost frame on, the address that a frame returns to determines how
 // large the caller's frame is, and so where the next one is. Of a thread that leaves its CPU that frame is at a fixed
 // distance from the program's context. Of one that was interrupted it begins at the stack pointer, and the address in it
-// is in the program's context: it has to be the same, and is slot 0. The exception is the function that was called by the code at the kernel's entry, as the kernel moves all below
-// its frame by a random offset (CONFIG_RANDOMIZE_KSTACK_OFFSET). The return address into that code is below the
-// registers of user code; the other slots are counted from the context, or from the stack pointer.
+// is in the program's context: it has to be the same, and is slot 0. The exception is the function that was called by
+// the code at the kernel's entry, as the kernel moves all below its frame by a random offset
+// (CONFIG_RANDOMIZE_KSTACK_OFFSET). The return address into that code is below the registers of user code; the other slots are counted from the context, or from the stack pointer.
 //
 // A slot is only known where its address is at one place alone of the stack below that offset, and was there when the
 // stack was unwound once more: what calls before have left moves with the offset. A stack of which one is not, or that

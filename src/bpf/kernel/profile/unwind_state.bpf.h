@@ -13,7 +13,7 @@ struct known_rule {
 };
 
 #define KNOWN_RULES 4096
-#define NEAR_RULES 128   /* those used last, in adjacent memory */
+#define NEAR_RULES 128    /* those used last, in adjacent memory */
 #define WINDOW_BYTES 1024 /* of the stack, read at once; a power of two */
 
 #define REGION_STEPS __builtin_ctz(VITRINE_UNWIND_REGIONS)
