@@ -46,21 +46,6 @@
 #define VITRINE_DETAIL_ASM_STATEMENT __asm__ __volatile__
 #endif
 
-/* Makes the compiler complete what it stores in the memory at an address, of any size and perhaps null.
- * (clang has no operands of an unknown size. It takes an operand in memory for all memory.) */
-#ifdef __clang__
-#define VITRINE_DETAIL_BYTES const volatile char*
-#else
-#define VITRINE_DETAIL_BYTES const volatile char(*)[]
-#endif
-#ifdef __cplusplus
-#define VITRINE_DETAIL_READ_MEMORY(address) \
-  VITRINE_DETAIL_ASM_STATEMENT("" ::"m"(*reinterpret_cast<VITRINE_DETAIL_BYTES>(address)))
-#else
-#define VITRINE_DETAIL_READ_MEMORY(address) \
-  VITRINE_DETAIL_ASM_STATEMENT("" ::"m"(*(VITRINE_DETAIL_BYTES)(address)))
-#endif
-
 #ifdef __cplusplus
 #include "sdt_types.hpp"
 #else

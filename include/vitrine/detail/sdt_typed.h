@@ -67,8 +67,14 @@
 #define VITRINE_DETAIL_READ_AS_TEXT(n, name, x, extra) \
   ::vitrine_sdt::vitrine_memory<decltype(vitrine_value_##n)>::vitrine_read(vitrine_value_##n);
 #else
+/* Bytes of any number. (clang has no operands of an unknown size. It takes an operand in memory for all memory.) */
+#ifdef __clang__
+#define VITRINE_DETAIL_MEMORY(address) *(const volatile char*)(address)
+#else
+#define VITRINE_DETAIL_MEMORY(address) *(const volatile char(*)[])(address)
+#endif
 #define VITRINE_DETAIL_READ_AS_VALUE(n, name, x, extra) \
-  if (VITRINE_DETAIL_IS_POINTER(x)) VITRINE_DETAIL_READ_MEMORY(vitrine_data_##n);
+  if (VITRINE_DETAIL_IS_POINTER(x)) VITRINE_DETAIL_ASM_STATEMENT("" ::"m"(VITRINE_DETAIL_MEMORY(vitrine_data_##n)));
 #define VITRINE_DETAIL_READ_AS_TEXT VITRINE_DETAIL_READ_AS_VALUE
 #endif
 #define VITRINE_DETAIL_READ_AS_ENUM(n, name, x, extra)

@@ -128,11 +128,18 @@ struct vitrine_description : vitrine_described<typename std::remove_reference<vi
 
 #define VITRINE_DETAIL_ADDRESSED VITRINE_DETAIL_ARGUMENT
 
-/// What a value points at, or a container has: VITRINE_DETAIL_READ_MEMORY of its address.
+/// Bytes of any number. (clang has no operands of an unknown size. It takes an operand in memory for all memory.)
+#ifdef __clang__
+using vitrine_bytes = const volatile char*;
+#else
+using vitrine_bytes = const volatile char (*)[];
+#endif
+
+/// What a value points at, or a container has: the compiler completes what it stores there. The address may be null.
 template <bool vitrine_is_address>
 struct vitrine_memory_at {
   VITRINE_DETAIL_TRANSPARENT static void vitrine_read(const volatile void* vitrine_address) {
-    VITRINE_DETAIL_READ_MEMORY(vitrine_address);
+    __asm__ __volatile__("" ::"m"(*static_cast<vitrine_bytes>(vitrine_address)));
   }
 };
 template <>
