@@ -31,10 +31,10 @@ constexpr milliseconds watch_interval{5};
 /// A process, as its fires need it.
 struct TracedProcess final : ObservedProcess {
   ProcessLabels labels;
-  symbol::ProcessFunctions functions;       ///< of traces with stacks
-  Cgroup cgroup;                            ///< of traces that ask for it: where it was last
-  std::string resource;                     ///< the same: as a message of OTLP
-  std::set<const ProbeFile*> loaded_twice;  ///< what has been noted as such
+  symbol::ProcessFunctions functions;            ///< of traces with stacks
+  Cgroup cgroup;                                 ///< of traces that ask for it: where it was last
+  std::string resource;                          ///< the same: as a message of OTLP
+  std::set<sandbox::FileIdentity> loaded_twice;  ///< what has been noted as such
 
   [[nodiscard]] std::shared_ptr<ObservedProcess> child(pid_t) const override {
     auto its = std::make_shared<TracedProcess>();
@@ -133,8 +133,8 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   ProcessRegistry processes_{[] { return std::make_shared<TracedProcess>(); },
                              limits::observed_processes};
   std::optional<ProcessWatch> watch_;
-  std::set<std::uint64_t> inodes_;                         ///< of the files that are traced
-  std::vector<std::shared_ptr<const ProbeFile>> guarded_;  ///< of them, those with semaphores
+  std::set<std::uint64_t> inodes_;           ///< of the files that are traced
+  std::set<sandbox::FileIdentity> guarded_;  ///< of them, those with semaphores
   std::unique_ptr<bpf::Tracer> tracer_;
   bpf::Attachment attachment_;
   std::size_t programs_set_ = 0;
@@ -317,13 +317,17 @@ Result<std::vector<LiveTrace::Planned>> LiveTrace::attach_process(ObservedProces
 /// first.
 void LiveTrace::note_unset_semaphores(TracedProcess& process,
                                       std::span<const ProbeModule> modules) {
-  for (const auto& file : guarded_) {
-    const auto times = std::ranges::count(modules, file, &ProbeModule::file);
-    if (times > 1 && process.loaded_twice.insert(file.get()).second)
+  const auto identity = [](const ProbeModule& module) {
+    return module.file->file == nullptr ? sandbox::FileIdentity{} : module.file->file->identity();
+  };
+  for (const ProbeModule& module : modules) {
+    if (!guarded_.contains(identity(module))) continue;
+    const auto times = std::ranges::count(modules, identity(module), identity);
+    if (times > 1 && process.loaded_twice.insert(identity(module)).second)
       note(fmt::format(
           "{} is loaded {} times: the kernel sets its semaphores in one place alone, where "
-          "guarded probes fire",
-          file->path, times));
+          "guarded probes fire; elsewhere only unguarded probes do (VITRINE_PROBE)",
+          module.file->path, times));
   }
 }
 
@@ -347,7 +351,8 @@ void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, std::vector<P
   std::vector<std::string> notes;
   auto sites = plan_.add(file, only_process().value_or(0), notes);
   note_all(std::move(notes));
-  if (std::ranges::any_of(sites, &bpf::AttachSite::semaphore_offset)) guarded_.push_back(file);
+  if (std::ranges::any_of(sites, &bpf::AttachSite::semaphore_offset))
+    guarded_.insert(file->file->identity());
   if (!sites.empty()) planned.push_back({file, std::move(sites)});
 }
 
