@@ -1,5 +1,5 @@
 // Decoded label sets are kept in bounded memory.
-#include "observe/labels/decoded_sets.hpp"
+#include "observe/events/decoded_sets.hpp"
 
 #include <gtest/gtest.h>
 

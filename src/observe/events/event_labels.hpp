@@ -16,7 +16,7 @@
 
 #include "bpf/event.hpp"
 #include "bpf/target_maps.hpp"
-#include "observe/labels/decoded_sets.hpp"
+#include "observe/events/decoded_sets.hpp"
 #include "observe/labels/kernel_labels.hpp"
 #include "observe/labels/subject.hpp"
 #include "observe/process/registry.hpp"

@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/text.hpp"
 #include "probe/argument.hpp"
 #include "probe/function_call.hpp"
 #include "probe/site_address.hpp"
+#include "sandbox/files.hpp"
 #include "symbol/functions.hpp"
 
 namespace vitrine::observe {

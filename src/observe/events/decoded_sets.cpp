@@ -1,4 +1,4 @@
-#include "observe/labels/decoded_sets.hpp"
+#include "observe/events/decoded_sets.hpp"
 
 #include "base/interner.hpp"
 
