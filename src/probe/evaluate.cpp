@@ -190,6 +190,12 @@ Result<std::vector<std::byte>> evaluate(const vitrine_operand& operand, const Re
   }
 }
 
+bool is_cut(const Value& value) {
+  if (const auto* text = std::get_if<StringValue>(&value)) return text->truncated;
+  const auto* bytes = std::get_if<BytesValue>(&value);
+  return bytes != nullptr && bytes->truncated;
+}
+
 Value make_value(const vitrine_operand& operand, std::span<const std::byte> bytes,
                  const ArgumentType* type) {
   if (bytes.empty()) return ValueError{"it has no bytes"};

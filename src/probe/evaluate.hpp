@@ -68,6 +68,9 @@ struct ListValue {
 using Value = std::variant<std::int64_t, std::uint64_t, double, bool, PointerValue, EnumeratorValue,
                            StringValue, BytesValue, ListValue, ValueError>;
 
+/// Whether it is only the beginning of a value: another's may have the same.
+bool is_cut(const Value& value);
+
 /// The operand's bytes, `size` of them in the target's (little-endian) order. Error: not readable.
 Result<std::vector<std::byte>> evaluate(const vitrine_operand& operand, const Registers& registers,
                                         Memory& memory);

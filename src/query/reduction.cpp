@@ -130,13 +130,6 @@ void append_key(std::string& key, const std::optional<probe::Value>& value) {
   std::visit(Visitor{part, bits}, *value);
 }
 
-/// Whether it is only the beginning of a value: another's may have the same.
-bool is_cut(const probe::Value& value) {
-  if (const auto* text = std::get_if<probe::StringValue>(&value)) return text->truncated;
-  if (const auto* bytes = std::get_if<probe::BytesValue>(&value)) return bytes->truncated;
-  return false;
-}
-
 std::string group_of(std::string_view probe, const std::vector<Key>& keys) {
   std::string group;
   append_key(group, probe::StringValue{std::string(probe), false});
@@ -377,7 +370,8 @@ std::string Reducer::match_of(const Fire& fire, const BoundReduction& site) {
     return key;
   }
   const auto value = value_of(*site.match, fire);
-  if (!value || std::holds_alternative<probe::ValueError>(*value) || is_cut(*value)) return {};
+  if (!value || std::holds_alternative<probe::ValueError>(*value) || probe::is_cut(*value))
+    return {};
   // The same id may be an int at its start and a long at its end.
   const auto number = number_of(*value);
   if (!number) {

@@ -259,12 +259,6 @@ void append_value(std::string& out, const probe::Value& value) {
   append_json(out, json_value(value));
 }
 
-bool is_cut(const probe::Value& value) {
-  if (const auto* text = std::get_if<probe::StringValue>(&value)) return text->truncated;
-  const auto* bytes = std::get_if<probe::BytesValue>(&value);
-  return bytes != nullptr && bytes->truncated;
-}
-
 /// {"a":1,"b":2} as ,"a":1,"b":2
 std::string more_members(const Json& object) {
   std::string text = object.empty() ? std::string() : json_text(object);
@@ -311,7 +305,7 @@ Json flaws_json(const observe::TraceEvent& event) {
   for (const symbol::StackFrame& frame : event.stack) object["stack"].push_back(to_json(frame));
   std::vector<format::Truncation> truncated = event.labels->truncated;
   for (std::size_t i = 0; i < event.arguments.size(); ++i)
-    if (const auto& value = event.arguments[i].value; value && is_cut(*value))
+    if (const auto& value = event.arguments[i].value; value && probe::is_cut(*value))
       truncated.push_back({fmt::format("args[{}]", i), "there was more of it"});
   if (event.start) {
     const auto& arguments = event.start->arguments;
