@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <ctime>
 
 #include "base/standard_output.hpp"
@@ -63,9 +62,7 @@ Result<void> write_profile(const profile::Profile& profile, const ProfileOutput&
   return content([](std::string_view piece) -> Result<void> {
     StandardOutput& out = StandardOutput::instance();
     if (out.write(piece) && out.flush()) return {};
-    return fail(ErrorCode::failed,
-                out.error() == 0 ? std::string("standard output: its reader takes nothing")
-                                 : fmt::format("standard output: {}", std::strerror(out.error())));
+    return fail(ErrorCode::failed, fmt::format("standard output: {}", out.problem()));
   });
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstring>
 
 namespace vitrine {
 namespace {
@@ -55,6 +56,10 @@ bool StandardOutput::flush() {
   const bool all = left.empty();
   text_.clear();
   return all;
+}
+
+std::string StandardOutput::problem() const {
+  return error_ != 0 ? std::strerror(error_) : "its reader takes nothing";
 }
 
 }  // namespace vitrine

@@ -25,6 +25,9 @@ class StandardOutput {
   /// Why a write failed, the last one that did; 0: none did. Not that the reader took nothing when hurried.
   [[nodiscard]] int error() const { return error_; }
 
+  /// Why not all could be written, for a message.
+  [[nodiscard]] std::string problem() const;
+
  private:
   StandardOutput();
   [[nodiscard]] bool is_hurried() const { return hurried_ != nullptr && hurried_(); }

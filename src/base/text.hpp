@@ -1,4 +1,4 @@
-// Text: characters, hexadecimal digits, UTF-8, globs, and the nearest spelling.
+// Text: characters, hexadecimal digits, UTF-8, globs, hashes of names, and the nearest spelling.
 #pragma once
 
 #include <cstddef>

@@ -106,8 +106,7 @@ int finish_output(int status) {
   pollfd out{STDOUT_FILENO, 0, 0};
   const bool gone = ::poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
   if (gone || error == EPIPE || status != 0) return status;
-  print_error("vitrine: standard output: {}\n",
-              error != 0 ? std::strerror(error) : "a write failed");
+  print_error("vitrine: standard output: {}\n", StandardOutput::instance().problem());
   return 1;
 }
 

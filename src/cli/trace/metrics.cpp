@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
