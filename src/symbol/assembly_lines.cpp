@@ -16,14 +16,15 @@
 #include <vector>
 
 #include "base/limits.hpp"
-#include "symbol/dwarf_info.hpp"
-#include "unwind/cfi.hpp"
+#include "base/memory.hpp"
+#include "elf/cursor.hpp"
+#include "symbol/dwarf_unit.hpp"
 
 namespace vitrine::symbol {
 namespace {
 
 using Bytes = std::span<const std::byte>;
-using unwind::Cursor;
+using elf::Cursor;
 
 constexpr std::size_t max_lines = 8U << 20;  // libc's has 1.3 MiB
 constexpr std::size_t max_table = 1U << 20;  // an assembler's has a few KiB
@@ -175,8 +176,7 @@ class FileOfOneUnit {
     const std::size_t own_name = names.size();
     names.append(".shstrtab").push_back('\0');
     add(own_name, SHT_STRTAB, std::as_bytes(std::span(names)));
-    image_.resize((image_.size() + alignof(Elf64_Shdr) - 1) / alignof(Elf64_Shdr) *
-                  alignof(Elf64_Shdr));
+    image_.resize(align_up(image_.size(), alignof(Elf64_Shdr)));
     header.e_shoff = image_.size();
     header.e_shnum = static_cast<Elf64_Half>(all.size());
     header.e_shstrndx = static_cast<Elf64_Half>(all.size() - 1);

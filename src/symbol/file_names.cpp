@@ -66,7 +66,7 @@ void FileNames::find_tables() {
   }
 }
 
-/// Of libc it takes as long as all symbols, and nearly every address has a symbol.
+/// Read once an address has no symbol: nearly every one has.
 UnnamedCode& FileNames::unnamed() {
   if (!unnamed_ && sources_.empty()) unnamed_.emplace();
   if (!unnamed_) unnamed_.emplace(*sources_.front().memory, sources_.front().elf);

@@ -319,7 +319,7 @@ Result<FunctionTable> FunctionTable::find(Memory& file, const elf::File& elf, st
     return FunctionSymbols::read(file, elf, type).map([](FunctionSymbols index) {
       return FunctionTable(std::move(index));
     });
-  return FunctionTable(file, elf, type);
+  return FunctionTable(file, elf, type, sections);
 }
 
 std::vector<std::optional<FunctionTable::Found>> FunctionTable::find(
@@ -330,11 +330,9 @@ std::vector<std::optional<FunctionTable::Found>> FunctionTable::find(
     std::vector<Address> ascending(addresses.begin(), addresses.end());
     std::ranges::sort(ascending);
     ascending.erase(std::unique(ascending.begin(), ascending.end()), ascending.end());
-    const auto sections = elf::find_symbol_sections(*elf_, type_);
-    if (!sections) return found;
-    FunctionSearch search(*file_, *elf_, *sections, ascending);
+    FunctionSearch search(*file_, *elf_, sections_, ascending);
     // What cannot be read is absent.
-    static_cast<void>(elf::visit_symbols(*file_, *elf_, *sections->symbols, limits::file_symbols,
+    static_cast<void>(elf::visit_symbols(*file_, *elf_, *sections_.symbols, limits::file_symbols,
                                          [&](std::size_t i, const elf::TableSymbol& symbol) {
                                            search.offer(static_cast<std::uint32_t>(i), symbol);
                                          }));

@@ -129,12 +129,14 @@ class FunctionTable {
   [[nodiscard]] std::vector<std::optional<Found>> find(std::span<const Address> addresses);
 
  private:
-  FunctionTable(Memory& file, const elf::File& elf, std::uint32_t type)
-      : file_(&file), elf_(&elf), type_(type) {}
+  FunctionTable(Memory& file, const elf::File& elf, std::uint32_t type,
+                const elf::SymbolSections& sections)
+      : file_(&file), elf_(&elf), type_(type), sections_(sections) {}
 
   Memory* file_ = nullptr;
   const elf::File* elf_ = nullptr;
   std::uint32_t type_ = 0;
+  elf::SymbolSections sections_;
   unsigned passes_ = 0;  ///< over the table
   std::optional<FunctionSymbols> index_;
 };

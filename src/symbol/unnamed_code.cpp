@@ -71,13 +71,19 @@ UnnamedCode::UnnamedCode(Memory& file, const elf::File& elf) {
     return;
   file_ = &file;
   elf_ = &elf;
-  for (const elf::Section& section : elf.sections)
+  for (const elf::Section& section : elf.sections) {
+    const Code range{section.address, section.address + section.size};
     if (is_stub_section(elf.name(section)))
-      stub_sections_.push_back({section.address, section.address + section.size});
+      stub_sections_.push_back(range);
+    else if ((section.flags & SHF_EXECINSTR) != 0)
+      code_.push_back(range);
+  }
   read_frames(file, elf);
 }
 
-void UnnamedCode::read_stubs(Memory& file, const elf::File& elf) {
+void UnnamedCode::read_stubs() {
+  Memory& file = *file_;
+  const elf::File& elf = *elf_;
   const auto table = elf::SymbolTable::read(file, elf, SHT_DYNSYM);
   if (!table) return;
   Slots slots;
@@ -126,9 +132,6 @@ void UnnamedCode::read_stubs(Memory& file, const elf::File& elf) {
 /// The sorted table of .eh_frame_hdr: a start and an entry, both from the section's own address (LSB
 /// 5.0, 10.6.2). Linkers write no other encoding.
 void UnnamedCode::read_frames(Memory& file, const elf::File& elf) {
-  for (const elf::Section& section : elf.sections)
-    if ((section.flags & SHF_EXECINSTR) != 0 && !is_stub_section(elf.name(section)))
-      code_.push_back({section.address, section.address + section.size});
   for (const elf::Segment& segment : elf.segments) {
     if (segment.type != PT_GNU_EH_FRAME) continue;
     std::vector<std::byte> bytes(
@@ -156,7 +159,7 @@ std::optional<UnnamedCode::Found> UnnamedCode::find_stub(Address address) {
         return address >= section.start && address < section.end;
       }))
     return std::nullopt;
-  if (!std::exchange(has_read_stubs_, true)) read_stubs(*file_, *elf_);
+  if (!std::exchange(has_read_stubs_, true)) read_stubs();
   const auto after = stubs_.upper_bound(address);
   if (after == stubs_.begin()) return std::nullopt;
   const auto& [start, stub] = *std::prev(after);

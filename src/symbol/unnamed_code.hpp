@@ -30,7 +30,7 @@ class UnnamedCode {
 
  private:
   using Slots = std::map<Address, std::string>;  // what the dynamic linker fills in, by address
-  void read_stubs(Memory& file, const elf::File& elf);
+  void read_stubs();
   void read_frames(Memory& file, const elf::File& elf);
 
   Memory* file_ = nullptr;
