@@ -155,7 +155,8 @@ class LoadedProfiler final : public Profiler {
   }
   void forget(pid_t kernel_tgid) override {
     targets_.forget(kernel_tgid);
-    place_given(kernel_tgid);
+    const auto number = static_cast<__u32>(kernel_tgid);
+    if (place_of(number).tgid == number) put_given(place_of(number), {});
   }
   [[nodiscard]] UnwindTables* unwind_tables() override { return unwind_tables_.get(); }
   void assume(const vitrine_executable& file, const vitrine_target& target) override {
@@ -391,15 +392,18 @@ class LoadedProfiler final : public Profiler {
   /// What programs find of it without a look into the table. Word by word: they notice what does not fit.
   void place_given(pid_t kernel_tgid) {
     vitrine_target target{};
-    vitrine_given_process given{};
+    if (bpf_map_lookup_elem(fd(program_->maps.targets), &kernel_tgid, &target) != 0) return;
     const auto number = static_cast<__u32>(kernel_tgid);
-    vitrine_given_process& place = program_->bss->profile_state.given[number % VITRINE_PLACES];
-    if (bpf_map_lookup_elem(fd(program_->maps.targets), &kernel_tgid, &target) == 0) {
-      given = {0, target.given_ns, target.image, number, target.is_bystander};
-      given.check = vitrine_check_of_given(&given);
-    } else if (place.tgid != number) {
-      return;
-    }
+    vitrine_given_process given{0, target.given_ns, target.image, number, target.is_bystander};
+    given.check = vitrine_check_of_given(&given);
+    put_given(place_of(number), given);
+  }
+
+  vitrine_given_process& place_of(__u32 number) {
+    return program_->bss->profile_state.given[number % VITRINE_PLACES];
+  }
+
+  static void put_given(vitrine_given_process& place, const vitrine_given_process& given) {
     __atomic_store_n(&place.check, given.check, __ATOMIC_RELAXED);
     __atomic_store_n(&place.given_ns, given.given_ns, __ATOMIC_RELAXED);
     __atomic_store_n(&place.image, given.image, __ATOMIC_RELAXED);

@@ -19,8 +19,7 @@ namespace vitrine::bpf {
 namespace {
 
 constexpr std::size_t page_size = 4096;
-constexpr std::size_t mapped_bytes =
-    (sizeof(vitrine_unwind_tables) + page_size - 1) / page_size * page_size;
+constexpr std::size_t mapped_bytes = align_up(sizeof(vitrine_unwind_tables), page_size);
 // Before Linux 6.2 no value of an array is larger.
 static_assert(mapped_bytes <= 4U << 20);
 
@@ -170,13 +169,13 @@ Result<std::unique_ptr<UnwindTables>> UnwindTables::open(int tables, int pages, 
                                                          Places& places) {
   void* const reserved =
       ::mmap(nullptr, mapped_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED)
+  const auto cannot_map = [] {
     return fail(ErrorCode::failed,
                 std::string("cannot map the tables of unwinding: ") + std::strerror(errno));
+  };
+  if (reserved == MAP_FAILED) return cannot_map();
   auto mapped = std::make_unique<MappedTables>(reserved, tables, pages, spaces, places);
-  if (!mapped->can_map())
-    return fail(ErrorCode::failed,
-                std::string("cannot map the tables of unwinding: ") + std::strerror(errno));
+  if (!mapped->can_map()) return cannot_map();
   return mapped;
 }
 

@@ -48,8 +48,7 @@ VERIFIED_ALONE int is_like_wait(struct scratch* given, __u32 number, __u32 tgid)
   if (known->kernel_stack &&
       (known_at_place(s)->number != known->kernel_stack || !is_known_stack(s)))
     return 0;
-  if (find_space(&s->unwinding, tgid, known->facts.execution, last_reuse()) ||
-      s->unwinding.space != known->space)
+  if (find_space(&s->unwinding, tgid, known->facts.execution) || s->unwinding.space != known->space)
     return 0;
   struct slot_walk walk = {.s = s, .known = known};
   s->unwinding.window_bytes = 0;

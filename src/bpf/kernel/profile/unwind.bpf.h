@@ -174,15 +174,21 @@ static long search_region(__u32 index, void* context) {
   return 0;
 }
 
+/// How many of the regions of a search begin at or before an address.
+static __always_inline __u64 regions_until(const struct vitrine_unwind_tables* tables,
+                                           struct region_search* search, __u64 address) {
+  struct search_walk walk = {.tables = tables, .regions = search};
+  search->address = address;
+  search->below = 0;
+  bpf_loop(REGION_STEPS, search_region, &walk, 0);
+  return search->below;
+}
+
 VERIFIED_ALONE __u32 find_code(struct scratch* s, __u64 lookup) {
   const struct vitrine_unwind_tables* tables = tables_of_rules();
   if (!s || !tables) return NOT_FOUND | VITRINE_UNWOUND_NO_SPACE;
   struct unwinding* u = &s->unwinding;
-  struct search_walk walk = {.tables = tables, .regions = &u->regions};
-  u->regions.address = lookup;
-  u->regions.below = 0;
-  bpf_loop(REGION_STEPS, search_region, &walk, 0);
-  const __u64 below = u->regions.below;
+  const __u64 below = regions_until(tables, &u->regions, lookup);
   if (below == 0) return NOT_FOUND | VITRINE_UNWOUND_NO_REGION;
   const __u64 low = u->regions.first + below;
   const struct vitrine_unwind_region* region =
@@ -468,9 +474,9 @@ static __always_inline int find_space_id(__u32 tgid, __u32* id) {
 }
 
 /// The regions of the process, if they are known, as of the program that it executes. Returns 0, or an
-/// enum vitrine_unwound. `reuse_ns`: no address was reused later.
-static __always_inline __u32 find_space(struct unwinding* u, __u32 tgid, __u64 execution,
-                                        __u64 reuse_ns) {
+/// enum vitrine_unwound.
+static __always_inline __u32 find_space(struct unwinding* u, __u32 tgid, __u64 execution) {
+  const __u64 reuse_ns = last_reuse();  // before what it is compared to
   const struct vitrine_unwind_tables* tables = tables_of_rules();
   __u32 wanted;
   if (!tables || !find_space_id(tgid, &wanted)) return VITRINE_UNWOUND_NO_SPACE;
@@ -499,11 +505,7 @@ static __always_inline int has_code_within(__u32 tgid, __u64 start, __u64 end) {
   if (!search) return 0;
   search->first = space->first;
   search->count = space->count;
-  search->address = end - 1;
-  search->below = 0;
-  struct search_walk walk = {.tables = tables, .regions = search};
-  bpf_loop(REGION_STEPS, search_region, &walk, 0);
-  const __u64 below = search->below;
+  const __u64 below = regions_until(tables, search, end - 1);
   if (below == 0) return 0;
   const __u64 last = search->first + below - 1;
   return tables->regions[bounded(last, VITRINE_UNWIND_REGIONS)].end > start;
@@ -525,7 +527,7 @@ VERIFIED_ALONE __u32 unwind_user_stack(struct scratch* s, __u64 registers_at, __
   u->needs_more = 0;
   u->fp_at = FRAME_POINTER_REGISTER;
   if (!registers) return VITRINE_UNWOUND_NO_SPACE;
-  const __u32 unknown = find_space(u, process->tgid, process->execution, last_reuse());
+  const __u32 unknown = find_space(u, process->tgid, process->execution);
   if (unknown) return unknown;
   u->pc = registers[INSTRUCTION_POINTER];
   u->sp = u->low = registers[STACK_POINTER];
