@@ -13,7 +13,7 @@
 #include <map>
 #include <thread>
 
-#include "abi/custom_labels.hpp"
+#include "bpf/own_labels.hpp"
 #include "bpf/own_probe.hpp"
 #include "query/buckets.h"
 #include "query/compile.hpp"
@@ -27,11 +27,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
 using testing::UnorderedElementsAre;
-namespace layout = abi::custom_labels;
-
-std::uint64_t address_of(const void* at) {
-  return reinterpret_cast<std::uint64_t>(at);
-}
 
 TracerOptions adding_up() {
   TracerOptions options;
@@ -353,15 +348,10 @@ TEST_F(ByLabel, OfForeignSets) {
   OwnTracer own(options());
   own.trace(vitrine_test_site, what);
   ASSERT_TRUE(own.tracer->want(::getpid(), target_with(0)));
-  const std::string keys[] = {"route!", "tenant", "tenant"}, values[] = {"/a", "acme", "later"};
-  layout::Label entries[3];
-  for (std::size_t i = 0; i < 3; ++i)
-    entries[i] = {{keys[i].size(), address_of(keys[i].data())},
-                  {values[i].size(), address_of(values[i].data())}};
-  const layout::SetV1 set{address_of(entries), 3, 3};
-  const layout::SetV1 without{address_of(entries), 1, 3};
+  const ForeignSet foreign({{"route!", "/a"}, {"tenant", "acme"}, {"tenant", "later"}});
+  const layout::SetV1 without{address_of(foreign.entries.data()), 1, 3};
   vitrine_test_fire(0);
-  v1_slot = address_of(&set);
+  v1_slot = address_of(&foreign.set);
   for (int i = 0; i < 3; ++i) vitrine_test_fire(0);
   v1_slot = address_of(&without);
   for (int i = 0; i < 2; ++i) vitrine_test_fire(0);
@@ -426,15 +416,12 @@ TEST_F(ByLabel, LongValuesAreCutAndCounted) {
   OwnTracer own(options());
   own.trace(vitrine_test_site, what);
   ASSERT_TRUE(own.tracer->want(::getpid(), target_with(0)));
-  const std::string key = "tenant", value(300, 'v');
-  const layout::Label entry{{key.size(), address_of(key.data())},
-                            {value.size(), address_of(value.data())}};
-  const layout::SetV1 set{address_of(&entry), 1, 1};
-  const layout::Label whole{entry.key, {VITRINE_NAME_BYTES, address_of(value.data())}};
-  const layout::SetV1 set_of_whole{address_of(&whole), 1, 1};
-  v1_slot = address_of(&set);
+  const std::string value(300, 'v');
+  const ForeignSet cut({{"tenant", value}}),
+      whole({{"tenant", value.substr(0, VITRINE_NAME_BYTES)}});
+  v1_slot = address_of(&cut.set);
   vitrine_test_fire(0);
-  v1_slot = address_of(&set_of_whole);
+  v1_slot = address_of(&whole.set);
   vitrine_test_fire(0);
   vitrine_test_fire(0);
   const auto rows = rows_of(own);
@@ -457,11 +444,8 @@ TEST_F(ByLabel, ValuesThatNoGroupHasAreNotKept) {
   what.where.tests[0].operand = query::string_hash(own.tracer->hash_key(), "x");
   own.trace(vitrine_test_site, what);
   ASSERT_TRUE(own.tracer->want(::getpid(), target_with(0)));
-  const std::string key = "tenant", value(300, 'v');
-  const layout::Label entry{{key.size(), address_of(key.data())},
-                            {value.size(), address_of(value.data())}};
-  const layout::SetV1 set{address_of(&entry), 1, 1};
-  v1_slot = address_of(&set);
+  const ForeignSet cut({{"tenant", std::string(300, 'v')}});
+  v1_slot = address_of(&cut.set);
   vitrine_test_fire(0);
   ASSERT_EQ(rows_of(own).size(), 1u);
   EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_NAMES_CUT], 0u);

@@ -1,14 +1,13 @@
 // find_program: as execvp(3) searches PATH.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "sandbox/files.hpp"
+#include "sandbox/place.hpp"
 
 namespace vitrine::sandbox {
 namespace {
@@ -16,28 +15,24 @@ namespace {
 class FindProgram : public testing::Test {
  protected:
   void SetUp() override {
-    std::string folder = "/tmp/find-program-XXXXXX";
-    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-    std::ofstream(folder_ / "one") << "#!/bin/sh\n";
-    std::ofstream(folder_ / "text") << "no program\n";
-    std::filesystem::create_directory(folder_ / "folder");
-    ASSERT_EQ(::chmod((folder_ / "one").c_str(), 0755), 0);
+    ASSERT_EQ(::chmod(place_.write("one", "#!/bin/sh\n").c_str(), 0755), 0);
+    place_.write("text", "no program\n");
+    std::filesystem::create_directory(place_ / "folder");
     before_ = std::filesystem::current_path();
-    std::filesystem::current_path(folder_);
+    std::filesystem::current_path(place_.path());
     path_ = std::getenv("PATH");
   }
   void TearDown() override {
     ::setenv("PATH", path_.c_str(), 1);
     std::filesystem::current_path(before_);
-    std::filesystem::remove_all(folder_);
   }
   static std::optional<std::string> find(const std::string& path, const char* name) {
     ::setenv("PATH", path.c_str(), 1);
     return find_program(name);
   }
 
-  std::filesystem::path folder_, before_;
+  Place place_;
+  std::filesystem::path before_;
   std::string path_;
 };
 
@@ -49,9 +44,9 @@ TEST_F(FindProgram, AnEmptyElementIsTheWorkingDirectory) {
 }
 
 TEST_F(FindProgram, WhatCannotBeExecutedIsPassedOver) {
-  EXPECT_EQ(find(folder_.string(), "one"), (folder_ / "one").string());
-  EXPECT_EQ(find(folder_.string(), "text"), std::nullopt);
-  EXPECT_EQ(find(folder_.string(), "folder"), std::nullopt);
+  EXPECT_EQ(find(place_.path(), "one"), place_ / "one");
+  EXPECT_EQ(find(place_.path(), "text"), std::nullopt);
+  EXPECT_EQ(find(place_.path(), "folder"), std::nullopt);
 }
 
 }  // namespace

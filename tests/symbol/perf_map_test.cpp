@@ -72,6 +72,12 @@ class PerfMapFile : public testing::Test {
   std::string path_ = fmt::format("/tmp/perf-{}.map", ::getpid());
   FileDescriptor root_;
 
+  /// Each of 16 bytes, from 0x1000 on.
+  void write_functions(int count) const {
+    std::ofstream file(path_);
+    for (int i = 0; i < count; ++i)
+      file << fmt::format("{:x} 10 function_with_a_name_of_some_length_{}\n", 0x1000 + i * 16, i);
+  }
   Result<target::PerfMapText> read(std::uint64_t from) {
     return target::read_perf_map(root_.get(), ::getpid(), ::geteuid(), from,
                                  limits::perf_map_bytes);
@@ -122,11 +128,7 @@ TEST_F(PerfMapFile, OfAnotherUserIsNotBelieved) {
 
 TEST_F(PerfMapFile, IsReadInPieces) {
   constexpr int functions = 60'000;
-  {
-    std::ofstream file(path_);
-    for (int i = 0; i < functions; ++i)
-      file << fmt::format("{:x} 10 function_with_a_name_of_some_length_{}\n", 0x1000 + i * 16, i);
-  }
+  write_functions(functions);
   ASSERT_GT(std::filesystem::file_size(path_), 2U << 20);
   JitSymbols symbols;
   EXPECT_EQ(symbols.refresh(root_.get(), ::getpid(), ::geteuid(), [](std::size_t) { return true; }),
@@ -199,12 +201,9 @@ TEST_F(PerfMapFiles, OneWithoutRoomIsReadAgainInTheNextRoundAlone) {
 }
 
 TEST_F(PerfMapFile, ThatExceedsTheMemoryAloneHasItsFirstPart) {
-  constexpr std::size_t max_bytes = 4U << 20, functions = 60'000;
-  {
-    std::ofstream file(path_);
-    for (std::size_t i = 0; i < functions; ++i)
-      file << fmt::format("{:x} 10 function_with_a_name_of_some_length_{}\n", 0x1000 + i * 16, i);
-  }
+  constexpr std::size_t max_bytes = 4U << 20;
+  constexpr int functions = 60'000;
+  write_functions(functions);
   JitMemory memory(max_bytes);
   const auto symbols = std::make_shared<JitSymbols>();
   const std::string problem = memory.refresh(symbols, root_.get(), ::getpid(), ::geteuid());
