@@ -287,6 +287,7 @@ bool has_dtv(Memory& memory, Address at, std::uint64_t tls_modules) {
   return count && *count >= tls_modules;
 }
 
+constexpr int reads_of_changing_ring = 4;
 constexpr std::size_t chunk_bytes = 64 * 1024;
 constexpr std::size_t first_part = 1U << 20;     // searched of a mapping
 constexpr std::size_t last_part = 64 * 1024;     // a stack has the thread structure at its end
@@ -299,15 +300,21 @@ MuslRing musl_ring(Memory& memory, Machine machine, Address tp, std::size_t& rea
   const Layout layout = layout_of(machine);
   MuslRing ring;
   const Address first = tp - layout.bias;
-  Address pthread = first;
-  do {
-    ring.cut = reads_left == 0;
-    if (ring.cut) break;
-    --reads_left;
-    const auto header = read_header(memory, layout, pthread);
-    if (!header || !ring.pointers.emplace(header->tid, pthread + layout.bias).second) break;
-    pthread = header->next;
-  } while (pthread != first);
+  for (const auto neighbour : {&Header::next, &Header::previous}) {
+    Address pthread = first;
+    do {
+      ring.cut = reads_left == 0;
+      if (ring.cut) return ring;
+      --reads_left;
+      const auto header = read_header(memory, layout, pthread);
+      if (!header) break;
+      const bool is_new = ring.pointers.emplace(header->tid, pthread + layout.bias).second;
+      if (!is_new && pthread != first) break;
+      pthread = (*header).*neighbour;
+    } while (pthread != first);
+    ring.closed = pthread == first && !ring.pointers.empty();
+    if (ring.closed) break;
+  }
   return ring;
 }
 
@@ -341,11 +348,18 @@ std::optional<Address> musl_thread_in(Memory& memory, Machine machine, Range ran
                                       const std::map<pid_t, ThreadId>& wanted,
                                       std::uint64_t tls_modules, std::size_t& candidates_left) {
   const Layout layout = layout_of(machine);
-  const auto is_thread = [&](Address at, const Header& header) {
-    if (candidates_left == 0 || !wanted.contains(header.tid)) return false;
-    --candidates_left;
-    const auto next = read_header(memory, layout, header.next);
-    return next && next->previous == at && has_dtv(memory, at + layout.dtv, tls_modules);
+  // Its neighbour may begin or end between the two reads: what does not fit is read again.
+  const auto is_thread = [&](Address at, Header header) {
+    for (int reads = 0; reads < reads_of_changing_ring; ++reads) {
+      if (candidates_left == 0 || !wanted.contains(header.tid)) return false;
+      --candidates_left;
+      const auto next = read_header(memory, layout, header.next);
+      if (next && next->previous == at) return has_dtv(memory, at + layout.dtv, tls_modules);
+      const auto again = read_header(memory, layout, at);
+      if (!again) return false;
+      header = *again;
+    }
+    return false;
   };
   std::vector<std::byte> bytes(chunk_bytes);
   Address at = range.begin / sizeof(Address) * sizeof(Address);

@@ -108,10 +108,12 @@ std::vector<std::optional<Address>> glibc_thread_pointers(
 struct MuslRing {
   std::map<pid_t, Address> pointers;  ///< by tid
   bool cut = false;                   ///< it goes on
+  bool closed = false;                ///< it led back to where it began
 };
 
-/// The thread pointers of the threads in musl's ring, from any one of them. A ring that is broken
-/// ends where it breaks. It costs a read a member: `reads_left` are allowed, and fewer afterwards.
+/// The thread pointers of the threads in musl's ring, from any one of them. Where it is broken (by a
+/// thread that begins or ends meanwhile), it is read from the other side as well. It costs a read a
+/// member: `reads_left` are allowed, and fewer afterwards.
 MuslRing musl_ring(Memory& memory, Machine machine, Address tp, std::size_t& reads_left);
 
 /// Part of a process's memory.

@@ -14,6 +14,10 @@ namespace {
 
 constexpr std::size_t rings_tried = 8;
 
+/// Of one ring in one find(), until it leads back to where it began: threads that begin and end
+/// change it under the reader.
+constexpr int walks_tried = 4;
+
 /// Of musl's ring, in one find(), for each thread that the process has by the kernel's account, and
 /// besides: threads come and go meanwhile. A ring of a million members that are none costs no more.
 constexpr std::size_t ring_reads_for_each = 4, ring_reads_besides = 1024;
@@ -104,17 +108,20 @@ void ThreadPointers::find_by_musl_ring(const Process& process, std::span<const T
   std::size_t reads_left = ring_reads_for_each * count + ring_reads_besides;
   const auto take = [&](Address member) {
     bool taken = false;
-    const MuslRing ring = musl_ring(process.memory(), process.machine(), member, reads_left);
-    if (ring.cut)
-      cut_ = fmt::format(
-          "its C library's list of threads has more than {} members, the process has {} threads: "
-          "the rest of the list was not read",
-          ring.pointers.size(), count);
-    for (const auto& [tid, tp] : ring.pointers)
-      if (const auto entry = wanted.find(tid); entry != wanted.end()) {
-        known_[entry->second] = tp;
-        taken = true;
-      }
+    for (int walk = 0; walk < walks_tried; ++walk) {
+      const MuslRing ring = musl_ring(process.memory(), process.machine(), member, reads_left);
+      if (ring.cut)
+        cut_ = fmt::format(
+            "its C library's list of threads has more than {} members, the process has {} threads: "
+            "the rest of the list was not read",
+            ring.pointers.size(), count);
+      for (const auto& [tid, tp] : ring.pointers)
+        if (const auto entry = wanted.find(tid); entry != wanted.end()) {
+          known_[entry->second] = tp;
+          taken |= ring.pointers.size() > 1 || count <= 1;  // one that ends is a ring of itself
+        }
+      if (ring.closed || ring.cut || ring.pointers.empty()) break;
+    }
     return taken;
   };
 
@@ -128,10 +135,9 @@ void ThreadPointers::find_by_musl_ring(const Process& process, std::span<const T
   std::size_t candidates_left = candidates_tried;
   for (const Range range : thread_memory(process.proc_dir()))
     if (const auto member = musl_thread_in(process.memory(), process.machine(), range, wanted,
-                                           layout.tls_modules, candidates_left)) {
-      take(*member);
+                                           layout.tls_modules, candidates_left);
+        member && take(*member))
       return;
-    }
 }
 
 void ThreadPointers::keep_only(std::span<const Thread> threads) {

@@ -97,17 +97,20 @@ TEST(ThreadPointers, AreFoundWithoutStoppingAnyone) {
   }
 }
 
-/// A ring of musl's structures, the first of them at `ring_base`.
+/// A ring of musl's structures, the first of them at `ring_base`. The `ending` one leads to itself.
 constexpr Address ring_base = 0x10000;
 constexpr std::size_t member_bytes = 64;
 
-void place_members(test::BufferMemory& memory, std::size_t count) {
+void place_members(test::BufferMemory& memory, std::size_t count,
+                   std::optional<std::size_t> ending = std::nullopt) {
   std::vector<std::byte> bytes(count * member_bytes);
   for (std::size_t i = 0; i < count; ++i) {
     const Address at = ring_base + i * member_bytes;
-    const Address next = ring_base + (i + 1) % count * member_bytes;
+    const Address previous = ring_base + (i + count - 1) % count * member_bytes;
+    const Address next = i == ending ? at : ring_base + (i + 1) % count * member_bytes;
     const auto tid = static_cast<std::int32_t>(i + 1);
     std::memcpy(&bytes[i * member_bytes], &at, sizeof at);
+    std::memcpy(&bytes[i * member_bytes + 16], &previous, sizeof previous);
     std::memcpy(&bytes[i * member_bytes + 24], &next, sizeof next);
     std::memcpy(&bytes[i * member_bytes + 48], &tid, sizeof tid);
   }
@@ -126,8 +129,20 @@ TEST(MuslRing, IsReadWhole) {
   const MuslRing ring = read_ring(5, reads_left);
   EXPECT_EQ(ring.pointers.size(), 5U);
   EXPECT_EQ(ring.pointers.at(3), ring_base + 2 * member_bytes);
+  EXPECT_TRUE(ring.closed);
   EXPECT_FALSE(ring.cut);
   EXPECT_EQ(reads_left, 95U);
+}
+
+// The one before it was read when it still led there.
+TEST(MuslRing, IsReadFromBothSidesOfOneThatEnds) {
+  test::BufferMemory memory;
+  place_members(memory, 5, 2);
+  std::size_t reads_left = 100;
+  const MuslRing ring = musl_ring(memory, Machine::x86_64, ring_base, reads_left);
+  EXPECT_EQ(ring.pointers.size(), 5U);
+  EXPECT_FALSE(ring.closed);
+  EXPECT_FALSE(ring.cut);
 }
 
 TEST(MuslRing, IsCutWhereItCostsTooMuch) {
