@@ -103,6 +103,8 @@ class InflatedSections::Growing {
  private:
   // Of its content: what zlib inflates, in pieces, and what libdeflate takes no longer for as a whole.
   static constexpr std::size_t part_by_zlib = 4;
+  /// Beginnings by libdeflate, which starts anew for each, before it inflates all.
+  static constexpr int max_beginnings = 2;
   static constexpr std::size_t fewest = 256U << 10;
   /// No part of a page.
   static inline const std::size_t piece =
@@ -121,6 +123,7 @@ class InflatedSections::Growing {
   Bytes stream_;
   std::span<std::byte> content_;  ///< its pages, of which `ready_` bytes can be read
   std::size_t ready_ = 0;
+  int beginnings_ = 0;
   bool is_begun_ = false, is_broken_ = false;
   z_stream zlib_{};
   static struct sigaction before_;
@@ -220,7 +223,8 @@ void InflatedSections::Growing::grow(std::size_t end, Reach reach) {
   } else {
     const Decompressor decompressor(libdeflate_alloc_decompressor());
     if (decompressor == nullptr) ::_exit(sandbox::out_of_memory);
-    const bool may_end = reach == Reach::until && ready_ <= by_zlib && wanted < content_.size();
+    const bool may_end =
+        reach == Reach::until && wanted < content_.size() && beginnings_++ < max_beginnings;
     const bool is_enough = may_end && inflate_again_to(decompressor.get(), wanted);
     is_broken_ = !is_enough && (!make_ready(content_.size()) ||
                                 !inflate_all(decompressor.get(), stream_, content_));
