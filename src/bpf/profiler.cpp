@@ -18,11 +18,11 @@
 
 #include "base/clock.hpp"
 #include "base/limits.hpp"
+#include "bpf/cpu_clocks.hpp"
 #include "bpf/event.hpp"
 #include "bpf/kernel_log.hpp"
 #include "bpf/kernel_types.hpp"
 #include "bpf/record_ring.hpp"
-#include "bpf/sampler.hpp"
 #include "bpf/target_maps.hpp"
 #include "bpf/thread_iterator.hpp"
 
@@ -124,10 +124,14 @@ class LoadedProfiler final : public Profiler {
     return {};
   }
 
+  Result<std::vector<int>> renew_clocks() override {
+    return clocks_.are_started() ? clocks_.renew() : std::vector<int>{};
+  }
+
   void end_at(std::uint64_t end_ns) override { program_->bss->profile_state.end_ns = end_ns; }
 
   void stop() override {
-    if (links_.empty()) return;
+    if (links_.empty() && !clocks_.are_started()) return;
     detach();
     stopped_ns_ = now_ns(CLOCK_MONOTONIC);
     if (const std::uint64_t end_ns = program_->bss->profile_state.end_ns)
@@ -351,16 +355,7 @@ class LoadedProfiler final : public Profiler {
     perf_event_attr clock = cpu_clock();
     clock.freq = 1;
     clock.sample_freq = options_.frequency;
-    const int cpus = libbpf_num_possible_cpus();
-    for (int cpu = 0; cpu < cpus; ++cpu) {
-      auto link = attach_to_clock(program_->progs.tick, clock, -1, cpu);
-      if (link) {
-        links_.push_back(*link);
-      } else if (link.error().code != ErrorCode::not_found) {  // an offline CPU is not there
-        return tl::unexpected(std::move(link.error()));
-      }
-    }
-    return {};
+    return clocks_.start(program_->progs.tick, clock);
   }
 
   void load_waiting() {
@@ -412,6 +407,7 @@ class LoadedProfiler final : public Profiler {
   }
 
   void detach() {
+    clocks_.stop();
     for (bpf_link* link : links_) bpf_link__destroy(link);
     links_.clear();
   }
@@ -533,6 +529,7 @@ class LoadedProfiler final : public Profiler {
   std::vector<std::vector<std::byte>> later_;  // records for the next poll()
   std::size_t later_bytes_ = 0;
   std::mutex naming_;  // variables of the program, with the address and its name
+  CpuClocks clocks_;
   std::vector<bpf_link*> links_;
   std::uint64_t stopped_ns_ = 0;  // 0: not yet
   ProfilerCounters unfinished_;   // of what was pending then, and of what had no room here

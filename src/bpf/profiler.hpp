@@ -85,6 +85,10 @@ class Profiler : public ProcessTable {
   /// Off-CPU: threads that wait already are sampled, too, as waiting since now.
   virtual Result<void> start() = 0;
 
+  /// CPUs that have come online since the start, or since the last call: they are sampled again from now on. The kernel
+  /// ends the events of a CPU that goes offline, also for a suspend. See target::cpu_look_interval.
+  virtual Result<std::vector<int>> renew_clocks() = 0;
+
   /// Samples no time from `end_ns` (CLOCK_MONOTONIC) on, however late stop() comes.
   virtual void end_at(std::uint64_t end_ns) = 0;
 

@@ -2,59 +2,22 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <sampler.skel.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <exception>
-#include <string>
+#include <optional>
 #include <utility>
-#include <vector>
 
+#include "bpf/cpu_clocks.hpp"
 #include "bpf/kernel_log.hpp"
 #include "bpf/kernel_types.hpp"
 #include "bpf/target_maps.hpp"
 
 namespace vitrine::bpf {
-
-perf_event_attr cpu_clock() {
-  perf_event_attr attr{};
-  attr.size = sizeof attr;
-  attr.type = PERF_TYPE_SOFTWARE;
-  attr.config = PERF_COUNT_SW_CPU_CLOCK;
-  attr.exclude_idle = 1;
-  return attr;
-}
-
-Result<bpf_link*> attach_to_clock(const bpf_program* program, perf_event_attr& clock, pid_t tid,
-                                  int cpu) {
-  const KernelLog log;
-  const auto fd =
-      static_cast<int>(::syscall(SYS_perf_event_open, &clock, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC));
-  if (fd < 0) {
-    if (errno == ENODEV || errno == ESRCH)
-      return fail(ErrorCode::not_found, "no such CPU or thread to sample");
-    const int error = errno;
-    constexpr const char* opening = "open a CPU-clock event";
-    if (error == EPERM || error == EACCES)
-      return tl::unexpected(
-          not_permitted(opening, error, {CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN},
-                        std::string(grant_bpf) +
-                            "; where kernel.perf_event_paranoid is above 2 also CAP_SYS_ADMIN"));
-    return tl::unexpected(log.error(opening, error));
-  }
-  bpf_link* link = bpf_program__attach_perf_event(program, fd);
-  if (link != nullptr) return link;
-  const int error = errno;
-  ::close(fd);
-  return tl::unexpected(log.error("attach a sampling program to a CPU-clock event", error));
-}
-
 namespace {
 
 using Sink = std::function<void(std::span<const std::byte>)>;
@@ -117,27 +80,22 @@ class LoadedSampler final : public Sampler {
     perf_event_attr attr = cpu_clock();
     attr.freq = 1;
     attr.sample_freq = hz;
-    const int cpus = libbpf_num_possible_cpus();
-    for (int cpu = 0; cpu < cpus; ++cpu) {
-      auto begun = attach(attr, -1, cpu);
-      if (!begun && begun.error().code != ErrorCode::not_found) {  // an offline CPU is not there
-        stop();
-        return begun;
-      }
-    }
-    return {};
+    auto begun = clocks_.start(program_->progs.sample, attr);
+    if (!begun) stop();
+    return begun;
   }
 
   Result<void> start(pid_t tid, std::chrono::microseconds period) override {
     perf_event_attr attr = cpu_clock();
     attr.sample_period =
         static_cast<__u64>(std::chrono::duration_cast<std::chrono::nanoseconds>(period).count());
-    return attach(attr, tid, -1);
+    of_thread_ = TRY(attach_to_clock(program_->progs.sample, attr, tid, -1));
+    return {};
   }
 
   void stop() override {
-    for (bpf_link* link : links_) bpf_link__destroy(link);  // closes the event with it
-    links_.clear();
+    clocks_.stop();
+    of_thread_.reset();
   }
 
   Result<void> poll(std::chrono::milliseconds timeout, const Sink& sink) override {
@@ -156,19 +114,14 @@ class LoadedSampler final : public Sampler {
   }
 
  private:
-  Result<void> attach(perf_event_attr& attr, pid_t tid, int cpu) {
-    auto link = TRY(attach_to_clock(program_->progs.sample, attr, tid, cpu));
-    links_.push_back(link);
-    return {};
-  }
-
   std::uint64_t counter(__u32 which) const {
     return sum_of_cpus(bpf_map__fd(program_->maps.counters), which);
   }
 
   vitrine_sampler* program_ = nullptr;
   ring_buffer* ring_ = nullptr;
-  std::vector<bpf_link*> links_;
+  CpuClocks clocks_;
+  std::optional<AttachedClock> of_thread_;
   Handover handover_;  // of the poll() in hand
 };
 

@@ -14,12 +14,15 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
 
+#include "target/cpu_events.hpp"
 #include "target/proc_file.hpp"
 
 namespace vitrine::target {
@@ -109,9 +112,9 @@ Mapping mapping_of(std::span<const std::byte> bytes) {
 class Ring {
  public:
   Ring(FileDescriptor file, void* memory, std::size_t page, std::size_t pages)
-      : file_(std::move(file)), memory_(memory), page_(page), pages_(pages) {}
+      : event_(std::move(file)), memory_(memory), page_(page), pages_(pages) {}
   Ring(Ring&& other) noexcept
-      : file_(std::move(other.file_)),
+      : event_(std::move(other.event_)),
         memory_(std::exchange(other.memory_, nullptr)),
         page_(other.page_),
         pages_(other.pages_) {}
@@ -120,16 +123,17 @@ class Ring {
     if (memory_ != nullptr) ::munmap(memory_, (pages_ + 1) * page_);
   }
 
-  [[nodiscard]] const FileDescriptor& file() const { return file_; }
+  [[nodiscard]] const FileDescriptor& file() const { return event_.file(); }
+  [[nodiscard]] bool is_in_force() const { return event_.is_in_force(); }
 
   /// What comes is not written, without a wake-up, until resume().
-  void pause() const { ::ioctl(file_.get(), PERF_EVENT_IOC_PAUSE_OUTPUT, 1); }
+  void pause() const { ::ioctl(file().get(), PERF_EVENT_IOC_PAUSE_OUTPUT, 1); }
   /// Forgets what is there.
   void resume() {
     auto* control = static_cast<perf_event_mmap_page*>(memory_);
     const std::uint64_t head = std::atomic_ref(control->data_head).load(std::memory_order_acquire);
     std::atomic_ref(control->data_tail).store(head, std::memory_order_release);
-    ::ioctl(file_.get(), PERF_EVENT_IOC_PAUSE_OUTPUT, 0);
+    ::ioctl(file().get(), PERF_EVENT_IOC_PAUSE_OUTPUT, 0);
   }
 
   template <class Sink>
@@ -161,7 +165,7 @@ class Ring {
     return record_;
   }
 
-  FileDescriptor file_;
+  CpuEvent event_;
   void* memory_;
   std::size_t page_, pages_;
   std::vector<std::byte> record_;
@@ -174,6 +178,7 @@ perf_event_attr process_records(std::size_t wakeup_bytes) {
   attr.type = PERF_TYPE_SOFTWARE;
   attr.config = PERF_COUNT_SW_DUMMY;
   attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+  attr.read_format = CpuEvent::read_format;
   attr.sample_id_all = 1;
   attr.mmap = 1;
   attr.mmap2 = 1;
@@ -199,21 +204,7 @@ class PerfProcessEvents final : public ProcessEvents {
     ended_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!ended_) return failed("eventfd", errno);
     if (!add(filled_, ended_, EPOLLIN)) return failed("epoll_ctl", errno);
-    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    const long cpus = ::sysconf(_SC_NPROCESSORS_CONF);
-    for (int cpu = 0; cpu < cpus; ++cpu) {
-      auto bell = TRY(open_ring(cpu, page, bell_pages, 1));
-      if (!bell) continue;  // offline
-      bell->pause();
-      auto ring = TRY(open_ring(cpu, page, ring_pages, ring_pages * page / 4));
-      if (!ring) continue;
-      // Edge-triggered: of a CPU that has gone there would be no end.
-      if (!add(epoll_, bell->file(), EPOLLIN) || !add(filled_, ring->file(), EPOLLIN | EPOLLET))
-        return failed("epoll_ctl", errno);
-      bells_.push_back(std::move(*bell));
-      rings_.push_back(std::move(*ring));
-    }
-    return {};
+    return renew();
   }
 
   bool wait(std::chrono::milliseconds time) override {
@@ -232,6 +223,8 @@ class PerfProcessEvents final : public ProcessEvents {
 
   std::vector<ProcessEvent> take() override {
     std::vector<ProcessEvent> events;
+    if (std::chrono::steady_clock::now() - *renewed_at_ >= cpu_look_interval)
+      static_cast<void>(renew());  // else it is tried again
     {
       const std::lock_guard lock(mutex_);
       drain();
@@ -288,14 +281,43 @@ class PerfProcessEvents final : public ProcessEvents {
     return Ring(std::move(file), memory, page, pages);
   }
 
+  /// Of CPUs that have come online since. What has happened there before is lost, but for the first time.
+  Result<void> renew() {
+    const bool is_first = !renewed_at_;
+    renewed_at_ = std::chrono::steady_clock::now();
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    for (const int cpu : online_cpus()) {
+      const std::lock_guard lock(mutex_);
+      const auto known = rings_.find(cpu);
+      if (known != rings_.end() && known->second.is_in_force()) continue;
+      auto bell = TRY(open_ring(cpu, page, bell_pages, 1));
+      if (!bell) continue;  // offline
+      if (!bells_on_) bell->pause();
+      auto ring = TRY(open_ring(cpu, page, ring_pages, ring_pages * page / 4));
+      if (!ring) continue;
+      // Edge-triggered: of a CPU that has gone there would be no end.
+      if (!add(epoll_, bell->file(), EPOLLIN) || !add(filled_, ring->file(), EPOLLIN | EPOLLET))
+        return failed("epoll_ctl", errno);
+      if (known != rings_.end()) {
+        drain();
+        rings_.erase(known);
+        bells_.erase(cpu);
+      }
+      rings_.emplace(cpu, std::move(*ring));
+      bells_.emplace(cpu, std::move(*bell));
+      if (!is_first) ++lost_;
+    }
+    return {};
+  }
+
   void resume_bells() {
     if (std::exchange(bells_on_, true)) return;
-    for (Ring& bell : bells_) bell.resume();
+    for (auto& [cpu, bell] : bells_) bell.resume();
   }
 
   void pause_bells() {
     if (!std::exchange(bells_on_, false)) return;
-    for (const Ring& bell : bells_) bell.pause();
+    for (const auto& [cpu, bell] : bells_) bell.pause();
     has_rung(std::chrono::milliseconds(0));  // else the next wait would end by it
   }
 
@@ -306,7 +328,8 @@ class PerfProcessEvents final : public ProcessEvents {
   }
 
   void drain() {
-    for (Ring& ring : rings_) ring.take([this](std::span<const std::byte> record) { add(record); });
+    for (auto& [cpu, ring] : rings_)
+      ring.take([this](std::span<const std::byte> record) { add(record); });
   }
 
   void add(std::span<const std::byte> record) {
@@ -359,13 +382,14 @@ class PerfProcessEvents final : public ProcessEvents {
   FileDescriptor ended_;
 
   // Of the thread that waits:
-  FileDescriptor epoll_;  ///< of the bells
-  std::vector<Ring> bells_;
+  FileDescriptor epoll_;       ///< of the bells
+  std::map<int, Ring> bells_;  ///< by CPU
   bool bells_on_ = false;
+  std::optional<std::chrono::steady_clock::time_point> renewed_at_;
 
   mutable std::mutex mutex_;
   // Under the mutex:
-  std::vector<Ring> rings_;
+  std::map<int, Ring> rings_;  ///< by CPU
   std::vector<ProcessEvent> collected_;
   std::size_t collected_bytes_ = 0;
   std::uint64_t lost_ = 0;

@@ -58,8 +58,8 @@ class ProcessEvents {
   /// for it.
   virtual std::size_t collect() = 0;
 
-  /// Records that were lost, in all: a caller that depends on them looks itself when the
-  /// number has grown.
+  /// Records that were lost, in all, with one for each time that a CPU has come online: a caller that depends on them
+  /// looks itself when the number has grown.
   [[nodiscard]] virtual std::uint64_t lost() const = 0;
 };
 

@@ -17,6 +17,7 @@
 #include "observe/profile/selection.hpp"
 #include "sandbox/file_opener.hpp"
 #include "sandbox/seats.hpp"
+#include "target/cpu_events.hpp"
 #include "target/memory_reader.hpp"
 
 namespace vitrine::observe {
@@ -177,6 +178,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   }
   void look_at(ObservedProcess& process);
   void give_go_files();
+  void renew_clocks();
   void ask_ahead();
 
   // Of processes:
@@ -215,8 +217,9 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   Clock::time_point rows_renewed_at_ = Clock::now();
   std::uint64_t end_ns_ = ~0ULL;  ///< of the profile, CLOCK_MONOTONIC
   std::size_t buffer_bytes_ = 0;  ///< the kernel's, of samples
+  Clock::time_point clocks_renewed_at_ = Clock::now();
   Clock::time_point asked_at_ = Clock::now();
-  milliseconds asking_ahead_ = asking_ahead;  ///< the next
+  milliseconds asking_ahead_ = asking_ahead;                  ///< the next
   std::uint64_t lost_ = 0, waiting_full_ = 0, no_waker_ = 0;  ///< counted before
   milliseconds rest_ = learning_rest;  ///< between looks into the ring buffer
   std::uint64_t given_ = 0;            ///< KernelStacks::given() at the last
@@ -388,8 +391,8 @@ void LiveProfiling::changed(ObservedProcess& process, bool again) {
 
 void LiveProfiling::missed() {
   note(
-      "the kernel's buffer of process events was full: what some processes had mapped is not "
-      "known");
+      "process events were lost, as the kernel's buffer was full or a CPU came online: what some "
+      "processes had mapped is not known");
   processes_.for_each(
       [](ObservedProcess& process) { SampledPrograms::missed(sampled(process).programs); });
 }
@@ -431,6 +434,7 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
 Result<void> LiveProfiling::look_at_samples() {
   const auto taken = TRY(take_samples());
   take_rows();
+  renew_clocks();
   give_go_files();
   ask_ahead();
   if (taken < many_samples)
@@ -469,6 +473,21 @@ void LiveProfiling::take_rows() {
     rows_due_ = now + cell_time(options_) * (VITRINE_ROW_CELLS / 2);
   }
   if (profiler_->rows_are_full() && now - rows_renewed_at_ > shortest_generation) renew_rows();
+}
+
+/// CPUs that were offline.
+void LiveProfiling::renew_clocks() {
+  const auto now = Clock::now();
+  const auto since = now - clocks_renewed_at_;
+  if (since < std::max(target::cpu_look_interval, options_.always_on.value_or(milliseconds(0)) / 2))
+    return;
+  clocks_renewed_at_ = now;
+  const auto renewed = profiler_->renew_clocks();
+  if (!renewed) return note(renewed.error().message);
+  for (const int cpu : *renewed)
+    note(fmt::format(
+        "CPU {} came online: what it has run in up to {:.1f}s before it was noticed is not sampled",
+        cpu, std::chrono::duration<double>(since).count()));
 }
 
 /// All that was sampled until now is taken in.
