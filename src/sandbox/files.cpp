@@ -296,12 +296,17 @@ Result<WritePlace> write_place_of(const std::string& path) {
                                               O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!place.directory) return file_error(path, written, errno);
     if (place.name.empty()) place.name = ".";
-    const FileDescriptor found(
-        ::openat(place.directory.get(), place.name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-    if (!found && errno == ENOENT) return place;
-    if (!found || ::fstat(found.get(), &place.status) != 0) return file_error(path, written, errno);
+    const int directory_fd = place.directory.get();
+    if (::fstatat(directory_fd, place.name.c_str(), &place.status, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT) return place;
+      return file_error(path, written, errno);
+    }
     place.exists = true;
     if (!S_ISLNK(place.status.st_mode)) return place;
+    const FileDescriptor found(
+        ::openat(directory_fd, place.name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (!found || ::fstat(found.get(), &place.status) != 0) return file_error(path, written, errno);
+    if (!S_ISLNK(place.status.st_mode)) return place;  // by now
     if (!is_trusted(place.status.st_uid))
       return fail(ErrorCode::not_permitted,
                   fmt::format("{} cannot be written: it is a symbolic link of another user", path));
