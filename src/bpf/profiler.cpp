@@ -23,6 +23,7 @@
 #include "bpf/kernel_log.hpp"
 #include "bpf/kernel_types.hpp"
 #include "bpf/record_ring.hpp"
+#include "bpf/span_logs.hpp"
 #include "bpf/target_maps.hpp"
 #include "bpf/thread_iterator.hpp"
 
@@ -65,6 +66,29 @@ class MappedRows {
   std::span<vitrine_row> mapped_;
 };
 
+/// The logs of spans, and the mapping that has them.
+class MappedSpans {
+ public:
+  static Result<std::unique_ptr<MappedSpans>> open(int map, std::size_t logs, std::size_t places) {
+    const std::size_t bytes = logs * places * sizeof(vitrine_span_place);
+    void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
+    if (mapped == MAP_FAILED)
+      return fail(ErrorCode::failed,
+                  fmt::format("cannot map the spans of a profile: {}", std::strerror(errno)));
+    return std::make_unique<MappedSpans>(
+        std::span(static_cast<vitrine_span_place*>(mapped), logs * places), places);
+  }
+  MappedSpans(std::span<vitrine_span_place> mapped, std::size_t places)
+      : logs(mapped, places), mapped_(mapped) {}
+  MappedSpans(const MappedSpans&) = delete;
+  ~MappedSpans() { ::munmap(mapped_.data(), mapped_.size_bytes()); }
+
+  SpanLogs logs;
+
+ private:
+  std::span<vitrine_span_place> mapped_;
+};
+
 class LoadedProfiler final : public Profiler {
  public:
   explicit LoadedProfiler(const ProfilerOptions& options)
@@ -75,6 +99,7 @@ class LoadedProfiler final : public Profiler {
     waiting_.reset();
     ring_.reset();  // before what it reads
     rows_.reset();
+    spans_.reset();
     vitrine_profiler::destroy(program_);
   }
 
@@ -93,6 +118,8 @@ class LoadedProfiler final : public Profiler {
           fd(program_->maps.unwind_spaces), program_->bss->profile_state.spaces));
     if (rows() != 0)
       rows_ = TRY(MappedRows::open(fd(program_->maps.rows), std::size_t{2} * rows()));
+    if (span_places() != 0)
+      spans_ = TRY(MappedSpans::open(fd(program_->maps.span_logs), scratches(), span_places()));
     if (options_.off_cpu) {
       bpf_test_run_opts run{};
       run.sz = sizeof run;
@@ -209,6 +236,7 @@ class LoadedProfiler final : public Profiler {
     hand_over_later(sink);
     auto taken = ring_->poll(stopped_ns_ != 0 ? milliseconds(0) : timeout,
                              [&](std::span<const std::byte> record) { hand_over(record, sink); });
+    if (taken) *taken += take_spans(program_->bss->profile_state.generation, false, sink);
     if (!taken || *taken != 0 || stopped_ns_ == 0 || !options_.off_cpu) return taken;
     return hand_over_pending(sink);
   }
@@ -237,6 +265,7 @@ class LoadedProfiler final : public Profiler {
       }));
       if (taken == 0) break;
     } while (std::chrono::steady_clock::now() < end);
+    take_spans(ending, true, sink);
     rows_->table.end(ending, rows);
     if (stopped_ns_ != 0) unfinished_.lost += rows_->table.forget(ending);  // no more will come
     return {};
@@ -277,6 +306,22 @@ class LoadedProfiler final : public Profiler {
         static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, fewest, most)));
   }
 
+  /// One for each CPU, and one for cut(), which an interrupt must not have to wait for.
+  static std::uint32_t scratches() {
+    return static_cast<std::uint32_t>(std::max(1, libbpf_num_possible_cpus())) + 1;
+  }
+
+  [[nodiscard]] bool spans() const {
+    return options_.spans && rows() != 0 && (options_.filter & VITRINE_FILTER_BY_SPAN) == 0;
+  }
+  /// Of one log: as many samples as come in half a second. What has no room is a record of the ring buffer.
+  [[nodiscard]] std::uint32_t span_places() const {
+    constexpr std::uint32_t fewest = 64, most = 4096;
+    if (!spans() || options_.frequency == 0 || options_.unwinds == VITRINE_UNWINDS_AND_COPIES)
+      return 0;
+    return std::bit_ceil(std::clamp(options_.frequency / 2, fewest, most));
+  }
+
   [[nodiscard]] bool wakers() const { return options_.off_cpu && options_.wakers; }
   /// What a filter does not hold for without its waker's labels, it may hold for with them.
   [[nodiscard]] std::uint32_t filter() const { return wakers() ? 0 : options_.filter; }
@@ -300,14 +345,13 @@ class LoadedProfiler final : public Profiler {
     const KernelTypes types;
     program_ = types.open<vitrine_profiler>();
     if (program_ == nullptr) return errno;
-    // One for each CPU, and one for cut(), which an interrupt must not have to wait for.
-    const auto scratches = static_cast<__u32>(libbpf_num_possible_cpus()) + 1;
     auto& maps = program_->maps;
-    program_->rodata->scratch_count = scratches;
+    program_->rodata->scratch_count = scratches();
     program_->rodata->profile_config = settings();
-    bpf_map__set_max_entries(maps.scratches, scratches);
+    bpf_map__set_max_entries(maps.scratches, scratches());
     bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
     if (rows() != 0) bpf_map__set_max_entries(maps.rows, 2 * rows());
+    if (span_places() != 0) bpf_map__set_max_entries(maps.span_logs, scratches() * span_places());
     for (bpf_map* const of_processes :
          {maps.targets, maps.assumed, maps.announced, maps.reused_at, maps.unwind_spaces})
       bpf_map__set_max_entries(of_processes,
@@ -340,7 +384,8 @@ class LoadedProfiler final : public Profiler {
     config.unwinds = options_.unwinds;
     config.rows = rows();
     config.filter = filter();
-    config.spans = options_.spans && rows() != 0 && (options_.filter & VITRINE_FILTER_BY_SPAN) == 0;
+    config.spans = spans();
+    config.span_places = span_places();
     config.wakers = wakers();
     config.off_cpu = options_.off_cpu;
     config.selects = options_.selects;
@@ -433,6 +478,22 @@ class LoadedProfiler final : public Profiler {
     if (sink.span) sink.span(span);
   }
 
+  /// Those of the logs, up to a generation, whose models have come in. Returns how many there were. `is_last`: what
+  /// has no model by now has none.
+  std::size_t take_spans(std::uint32_t generation, bool is_last, const Sink& sink) {
+    if (spans_ == nullptr) return 0;
+    return spans_->logs.take([&](const vitrine_span_sample& span) {
+      if (RowTable::is_later(span.generation, generation)) return false;
+      const bool is_known = !has_rows_of(span.generation) || rows_->table.has_model(span.model);
+      if (!is_known && !is_last) return false;
+      if (is_known)
+        hand_over(span, sink);
+      else
+        ++unfinished_.lost;
+      return true;
+    });
+  }
+
   void hand_over(std::span<const std::byte> record, const Sink& sink) {
     if (const auto span = parse_span_sample(record)) return hand_over(*span, sink);
     if (!parse_stack_sample(record, sample_)) return;  // vitrine's program writes none such
@@ -441,6 +502,7 @@ class LoadedProfiler final : public Profiler {
     if (!has_rows_of(sample_.head.generation)) sample_.head.row = sample_.head.model = 0;
     const bool begins_row = (sample_.head.event.flags & VITRINE_SAMPLE_ADDED) == 0;
     if (begins_row && rows_ != nullptr && !rows_->table.add(sample_.head.row)) sample_.head.row = 0;
+    if (rows_ != nullptr) rows_->table.add_model(sample_.head.model);
     sink.sample(sample_);
   }
 
@@ -526,6 +588,7 @@ class LoadedProfiler final : public Profiler {
   std::unique_ptr<UnwindTables> unwind_tables_;  // null: stacks are copied
   std::optional<RecordRing> ring_;
   std::unique_ptr<MappedRows> rows_;           // null: samples are not added up
+  std::unique_ptr<MappedSpans> spans_;         // null: there are no logs of them
   std::vector<std::vector<std::byte>> later_;  // records for the next poll()
   std::size_t later_bytes_ = 0;
   std::mutex naming_;  // variables of the program, with the address and its name

@@ -1,5 +1,6 @@
 #include "bpf/row_table.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace vitrine::bpf {
@@ -21,7 +22,7 @@ constexpr std::uint8_t max_empty_looks = 4;
 
 }  // namespace
 
-RowTable::RowTable(std::span<vitrine_row> rows) : rows_(rows) {}
+RowTable::RowTable(std::span<vitrine_row> rows) : rows_(rows), models_(rows.size()) {}
 
 std::span<vitrine_row> RowTable::half(std::uint32_t generation) const {
   const std::size_t count = rows_.size() / 2;
@@ -35,6 +36,10 @@ bool RowTable::add(std::uint32_t row, bool of_span) {
   known_[half].push_back(number);
   looked_[half].push_back({number, of_span, 0});
   return true;
+}
+
+void RowTable::add_model(std::uint32_t row) {
+  if (has(row)) models_[row - 1] = true;
 }
 
 bool RowTable::take(std::uint32_t number, const Sink& sink) {
@@ -67,6 +72,8 @@ void RowTable::take(const Sink& sink) {
 }
 
 void RowTable::end(std::uint32_t generation, const Sink& sink) {
+  const auto models = models_.begin() + ((generation & 1) != 0 ? half(generation).size() : 0);
+  std::fill_n(models, half(generation).size(), false);
   looked_[generation & 1].clear();
   for (const std::uint32_t number : std::exchange(known_[generation & 1], {})) {
     take(number, sink);

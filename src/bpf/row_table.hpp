@@ -29,11 +29,19 @@ class RowTable {
   /// The first sample of this row has come in. False: there is no such row. `of_span`: the row ends with a span, as
   /// most of them do: once nothing has been added to it for some looks, take() leaves it to end().
   bool add(std::uint32_t row, bool of_span = false);
+  /// A model that has this row has come in.
+  void add_model(std::uint32_t row);
+  /// Whether it has, and its row has not been freed since.
+  [[nodiscard]] bool has_model(std::uint32_t row) const { return has(row) && models_[row - 1]; }
   /// Whether it is the number of one, known or not.
   [[nodiscard]] bool has(std::uint32_t row) const { return row != 0 && row <= rows_.size(); }
   /// Whether the rows of a generation are those that its records refer to: the one after the next has its half.
   static bool are_kept(std::uint32_t generation, std::uint32_t present) {
     return present - generation <= 1;
+  }
+
+  static bool is_later(std::uint32_t generation, std::uint32_t than) {
+    return static_cast<std::int32_t>(generation - than) > 0;
   }
 
   /// What has been added to rows whose first samples have come in, each sample once.
@@ -59,6 +67,7 @@ class RowTable {
   std::span<vitrine_row> rows_;
   std::vector<std::uint32_t> known_[2];  // numbers, of either half
   std::vector<Looked> looked_[2];        // those of them that take() looks at
+  std::vector<bool> models_;             // by number, of both halves
 };
 
 }  // namespace vitrine::bpf

@@ -15,6 +15,8 @@
 #include <thread>
 #include <utility>
 
+#include "bpf/span_logs.hpp"
+
 namespace vitrine::bpf {
 namespace {
 
@@ -62,11 +64,34 @@ struct Ring {
   std::size_t room = 8;
 };
 
+/// Room for few samples of spans, so that some go to the ring buffer.
+constexpr std::size_t places = 4;
+
+vitrine_span_sample span_of(const Record& record) {
+  vitrine_span_sample span{};
+  span.time_ns = record.sample.time_ns;
+  span.trace_id[0] = record.sample.key;
+  span.trace_id[1] = ~record.sample.key;
+  span.span_id = record.sample.off_ns;
+  span.generation = record.generation;
+  span.model = record.model;
+  span.row = record.row;
+  return span;
+}
+
+Record record_of(const vitrine_span_sample& span) {
+  EXPECT_EQ(span.trace_id[1], ~span.trace_id[0]);
+  return {
+      {span.trace_id[0], span.time_ns, span.span_id}, span.row, span.generation, span.model, true};
+}
+
 /// The program on one CPU: what rows.bpf.h does, in steps.
 struct Program {
   std::vector<vitrine_row>* rows = nullptr;
   Ring* ring = nullptr;
   std::array<std::uint64_t, 4>* met = nullptr;
+  std::span<vitrine_span_place> log;
+  std::size_t logged = 0;
   Sample sample;
   vitrine_row_key key{}, model_key{};
   std::uint32_t generation = 0, attempt = 0, number = 0, model = 0;
@@ -99,6 +124,17 @@ struct Program {
   void send() {
     attempt = 0;
     at = sample.model() ? At::finds_model : At::sends;
+  }
+
+  bool send_to(const Record& record) {
+    const vitrine_span_sample span = span_of(record);
+    if (is_span && !log.empty() && vitrine_span_put(&log[logged % log.size()], &span) != 0) {
+      ++logged;
+      return true;
+    }
+    if (ring->records.size() >= ring->room) return false;
+    ring->records.push_back(record);
+    return true;
   }
 
   /// Returns whether the sample was lost.
@@ -152,11 +188,8 @@ struct Program {
         }
         return false;
       case At::sends:
-        sent = ring->records.size() < ring->room;
-        if (sent) {
-          ring->records.push_back({sample, number, generation, model, is_span});
-          add(fired, sample);
-        }
+        sent = send_to({sample, number, generation, model, is_span});
+        if (sent) add(fired, sample);
         at = number != 0 ? At::finishes : begins_model ? At::finishes_model : At::idle;
         return !sent;
       case At::finishes:
@@ -176,9 +209,10 @@ struct Program {
 
 /// What bpf/profiler.cpp and observe/profile do with what they get.
 struct Reader {
-  explicit Reader(RowTable& its) : table(&its) {}
+  Reader(RowTable& its, SpanLogs& logs) : table(&its), span_logs(&logs) {}
 
   RowTable* table;
+  SpanLogs* span_logs;
   std::uint32_t generation = 0;  ///< that samples are of now
   Sums taken;
   std::map<std::uint32_t, std::uint64_t> key_of_row, model_of_row;
@@ -187,7 +221,7 @@ struct Reader {
   /// Those of later generations that had no room, as rows and as models: they are not known until the row is freed.
   std::set<std::uint32_t> dropped;
   std::uint64_t spans_taken = 0, put_aside = 0, dropped_models = 0, lost_spans = 0, lost = 0,
-                late = 0, late_spans = 0;
+                late = 0, late_spans = 0, logged = 0, waited = 0, unknown = 0;
 
   void take(Record record) {
     if (!RowTable::are_kept(record.generation, generation)) {
@@ -211,6 +245,7 @@ struct Reader {
     } else if (record.model != 0) {
       model_of_row[record.model] = *record.sample.model();
       dropped.erase(record.model);
+      table->add_model(record.model);
     }
     add(taken, record.sample);
     if (!table->add(record.row, record.is_span)) return;
@@ -219,6 +254,23 @@ struct Reader {
   }
   void take_later() {
     for (const Record& record : std::exchange(later, {})) take(record);
+  }
+  /// As LoadedProfiler::take_spans().
+  void take_spans(std::uint32_t until, bool is_last) {
+    logged += span_logs->take([&](const vitrine_span_sample& span) {
+      if (RowTable::is_later(span.generation, until)) return false;
+      const bool is_known =
+          !RowTable::are_kept(span.generation, generation) || table->has_model(span.model);
+      if (is_known) {
+        take(record_of(span));
+      } else if (is_last) {
+        ++unknown, ++lost;
+        if (span.row != 0) dropped.insert(span.row);
+      } else {
+        ++waited;
+      }
+      return is_known || is_last;
+    });
   }
   /// While `ending` ends.
   void take_until(std::uint32_t ending, const Record& record) {
@@ -268,9 +320,16 @@ TEST_P(Interleavings, HaveEachSampleOnceOrLost) {
   RowTable table(rows);
   Ring ring;
   std::array<Program, 3> programs;
+  std::vector<vitrine_span_place> logs(programs.size() * places);
+  SpanLogs span_logs(logs, places);
   std::array<std::uint64_t, 4> met{};
-  for (Program& program : programs) program.rows = &rows, program.ring = &ring, program.met = &met;
-  Reader reader(table);
+  for (std::size_t n = 0; n < programs.size(); ++n) {
+    Program& program = programs[n];
+    program.rows = &rows, program.ring = &ring, program.met = &met;
+    // One finds its log full at all times, as one beside a late reader does.
+    if (n != 0) program.log = std::span(logs).subspan(n * places, places);
+  }
+  Reader reader(table, span_logs);
   Sums fired;
   std::uint64_t now = 1, without_room = 0;
   std::uint32_t generation = 0;
@@ -285,12 +344,13 @@ TEST_P(Interleavings, HaveEachSampleOnceOrLost) {
     if (program.at == Program::At::idle) program.begin({below(keys), now, below(1000)}, generation);
     without_room += program.step(fired) ? 1 : 0;
   };
-  for (int step = 0; step < 20'000; ++step) {
+  for (int step = 0; step < 60'000; ++step) {
     now += below(40);
     if (below(10) != 0) {
       run_on(programs[below(programs.size())]);
     } else if (below(3) != 0) {
       consume(below(4));
+      if (below(4) == 0) reader.take_spans(generation, false);
     } else if (below(4) != 0) {
       table.take(reader.sink());
     } else {
@@ -311,6 +371,7 @@ TEST_P(Interleavings, HaveEachSampleOnceOrLost) {
           ring.records.pop_front();
         }
       } while (below(2) != 0);
+      reader.take_spans(ending, true);
       table.end(ending, reader.sink());
       reader.end();
     }
@@ -318,6 +379,7 @@ TEST_P(Interleavings, HaveEachSampleOnceOrLost) {
   for (Program& program : programs)
     while (program.at != Program::At::idle) run_on(program);
   consume(~std::size_t{0});
+  reader.take_spans(generation, true);
   // take() looks no more at rows of spans that nothing was added to.
   for (const std::uint32_t each : {0U, 1U}) table.end(each, reader.sink());
   reader.lost += table.forget(0) + table.forget(1);
@@ -328,6 +390,9 @@ TEST_P(Interleavings, HaveEachSampleOnceOrLost) {
   }
   EXPECT_GT(without_room, 0U) << "the buffer was full at times";
   EXPECT_GT(reader.spans_taken, 0U);
+  EXPECT_GT(reader.logged, 0U);
+  EXPECT_GT(reader.waited, 0U) << "a model came after its span";
+  EXPECT_GT(reader.unknown, 0U);
   EXPECT_GT(reader.put_aside, 0U);
   EXPECT_GT(reader.dropped_models, 0U);
   EXPECT_GT(reader.lost_spans, 0U);
@@ -381,7 +446,9 @@ TEST(RowTable, GivesEachSampleOnceWhileThreadsAdd) {
       under_way[me] = ~0U;
     });
   }
-  Reader reader(table);
+  std::vector<vitrine_span_place> logs(places);
+  SpanLogs span_logs(logs, places);
+  Reader reader(table, span_logs);
   const auto consume = [&] {
     std::deque<Record> mine;
     {

@@ -46,6 +46,7 @@ struct vitrine_profile_config {
   __u32 row_bits;  /* of the length of a cell's time, in ns */
   __u32 filter;    /* enum vitrine_filter; 0: there is none */
   __u32 spans;     /* samples that have a model are sent as vitrine_span_sample */
+  __u32 span_places; /* of each log of those (spans.h), a power of two; 0: there are no logs */
   __u32 off_cpu;   /* threads that leave their CPUs are sampled, too */
   __u32 selects;   /* vitrine_profile_state.selection is used */
 };

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "bpf/wire/event.h"
-#include "bpf/wire/profile.h"
+#include "bpf/wire/spans.h"
 
 /// A block of vitrine's writer in a sample, as it was read.
 struct block_copy {
@@ -92,6 +92,7 @@ struct row_state {
   __u32 hashed;                                        /* what is hashed now goes to this one */
   __u32 has_ids;                                       /* something is in HASH_OF_IDS */
   struct vitrine_span_sample span; /* the ids of trace and span, and room to send them */
+  __u64 spans_logged;              /* how many its log has got since the start */
   __u64 span_at;                   /* the record that has them; 0: none; NO_SPAN */
   __u64 ids;                       /* of all sets */
   struct set_content set;          /* the label set that is looked at */

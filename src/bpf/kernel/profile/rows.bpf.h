@@ -13,6 +13,15 @@ struct {
   __type(value, struct vitrine_row);
 } rows SEC(".maps");
 
+/// As many logs as there are scratches: the log of a scratch belongs to the program that has claimed that.
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(map_flags, BPF_F_MMAPABLE);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct vitrine_span_place);
+} span_logs SEC(".maps");
+
 /// Subjects that the reader has found not to match the profile's filter (docs/essays/rows.md). One that has dropped
 /// out is found again.
 struct {
@@ -275,6 +284,17 @@ static __always_inline int is_span_new(struct scratch* s) {
   __u64* met = &s->spans_met[bounded(key->words[0] >> 1, SPANS_MET)];
   if (*met == key->words[1]) return 0;
   *met = key->words[1];
+  return 1;
+}
+
+/// Puts s->row.span into the log, whose places are used in turn. Returns whether it had room.
+static __always_inline int log_span(struct scratch* s) {
+  const __u32 places = profile_config.span_places;
+  if (!places) return 0;
+  const __u32 number = s->index * places + (s->row.spans_logged & (places - 1));
+  struct vitrine_span_place* place = bpf_map_lookup_elem(&span_logs, &number);
+  if (!place || !vitrine_span_put(place, &s->row.span)) return 0;
+  s->row.spans_logged++;
   return 1;
 }
 

@@ -399,7 +399,8 @@ VERIFIED_ALONE int send_span(struct scratch* s, __u64 time_ns) {
   span->model = s->row.model.number + 1;
   span->row = s->row.own.found == VITRINE_ROW_CLAIMED ? s->row.own.number + 1 : 0;
   s->room.new_sets = 0;  // they are not sent
-  const int sent = bpf_ringbuf_output(&events, span, sizeof *span, wake_up_flags(0)) == 0;
+  const int sent =
+      log_span(s) || bpf_ringbuf_output(&events, span, sizeof *span, wake_up_flags(0)) == 0;
   if (span->row) finish_row(&s->row.own, sent);
   return sent;
 }
