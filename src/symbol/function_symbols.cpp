@@ -145,6 +145,17 @@ bool is_mapping_symbol(std::string_view name) {
   return name.size() >= 2 && name[0] == '$' && (name.size() == 2 || name[2] == '.');
 }
 
+/// Whether it may be what assembly defines without `.type`: `start` lies in code.
+bool is_in_code_without_type(const elf::File& elf, const elf::TableSymbol& symbol, Address start) {
+  return symbol.type == STT_NOTYPE && is_within_section(elf, symbol) &&
+         end_of_code(elf, start) != 0;
+}
+
+/// Of such a symbol.
+bool is_function_name(std::string_view name) {
+  return !name.empty() && !is_mapping_symbol(name);
+}
+
 struct Function {
   Address start = 0, end = 0;  ///< end 0: it has no size
   bool is_label = false;
@@ -171,10 +182,9 @@ Result<FunctionSymbols> FunctionSymbols::read(Memory& file, const elf::File& elf
     const auto index = static_cast<std::uint32_t>(i);
     if (elf::is_function(symbol)) {
       functions.push_back({start, symbol.size != 0 ? start + symbol.size : 0, false, index});
-    } else if (symbol.type == STT_NOTYPE && is_within_section(elf, symbol) &&
-               end_of_code(elf, start) != 0) {  // what assembly defines without `.type`
-      const std::string_view name = symbols.table_.name(symbol);
-      if (!name.empty() && !is_mapping_symbol(name)) functions.push_back({start, 0, true, index});
+    } else if (is_in_code_without_type(elf, symbol, start) &&
+               is_function_name(symbols.table_.name(symbol))) {
+      functions.push_back({start, 0, true, index});
     }
   });
   // (A stable sort would need as much memory again.)
@@ -231,8 +241,7 @@ class FunctionSearch {
   void offer(std::uint32_t index, const elf::TableSymbol& symbol) {
     const Address start = symbol.value & ~thumb_;
     const bool is_label = !elf::is_function(symbol);
-    if (is_label && (symbol.type != STT_NOTYPE || !is_within_section(elf_, symbol) ||
-                     end_of_code(elf_, start) == 0 || !is_label_name(symbol.name)))
+    if (is_label && (!is_in_code_without_type(elf_, symbol, start) || !is_label_name(symbol.name)))
       return;
     const Address end = !is_label && symbol.size != 0 ? start + symbol.size : 0;
     const Candidate candidate{{start, end, is_label, index}, symbol.name, symbol.size != 0};
@@ -285,10 +294,7 @@ class FunctionSearch {
 
   bool is_label_name(std::uint32_t offset) {
     const auto [known, is_new] = label_names_.try_emplace(offset, false);
-    if (is_new) {
-      const std::string name = name_at(offset);
-      known->second = !name.empty() && !is_mapping_symbol(name);
-    }
+    if (is_new) known->second = is_function_name(name_at(offset));
     return known->second;
   }
 
