@@ -160,7 +160,10 @@ class LoadedTracer final : public Tracer {
 
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override {
     return ring_->poll(timeout, [&](std::span<const std::byte> record) {
-      if (!parse_fire(record, fire_)) return;  // vitrine's program writes none that does not parse
+      if (!parse_fire(record, fire_)) {  // vitrine's program writes none that does not parse
+        ++malformed_;
+        return;
+      }
       kept_.complete(fire_.head.event, fire_.sets);
       program_->bss->config.epoch = kept_.epoch();
       sink(fire_);
@@ -179,7 +182,7 @@ class LoadedTracer final : public Tracer {
   [[nodiscard]] TracerCounters counters() const override {
     TracerCounters out{};
     for (__u32 i = 0; i < out.size(); ++i) out[i] = sum_of_cpus(fd(program_->maps.counters), i);
-    out[VITRINE_TRACE_LOST] += ring_->dropped();
+    out[VITRINE_TRACE_LOST] += ring_->dropped() + malformed_;
     return out;
   }
 
@@ -393,6 +396,7 @@ class LoadedTracer final : public Tracer {
 
   TracerOptions options_;
   KeptSets kept_;
+  std::uint64_t malformed_ = 0;  ///< records
   vitrine_hash_key hash_key_{};
   bool filter_of_threads_ = false;
   vitrine_tracer* program_ = nullptr;

@@ -1,15 +1,19 @@
 // Labels on fires: read in the kernel, sent once, and told apart when they differ.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 
 #include "abi/custom_labels.hpp"
+#include "base/file_descriptor.hpp"
 #include "bpf/own_labels.hpp"
 #include "bpf/own_probe.hpp"
 #include "query/compile.hpp"
@@ -197,6 +201,86 @@ TEST_F(TracerLabels, StayKnownHoweverManyThereAre) {
       EXPECT_EQ(labels_of(fires[0], v1), labels);
     }
   }
+}
+
+/// Text in a page that is read from the disk each time.
+class PageOnDisk {
+ public:
+  PageOnDisk() : file_(::mkostemp(path_.data(), O_CLOEXEC)) {
+    EXPECT_EQ(::pwrite(file_.get(), "text", 5, 0), 5) << path_ << std::strerror(errno);
+    EXPECT_EQ(::ftruncate(file_.get(), bytes), 0);
+    page_ = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file_.get(), 0);
+    put_away();
+  }
+  ~PageOnDisk() {
+    ::munmap(page_, bytes);
+    ::unlink(path_.c_str());
+  }
+  PageOnDisk(const PageOnDisk&) = delete;
+
+  std::uint64_t address() const { return address_of(page_); }
+  /// As files do in a file system that is in memory.
+  bool stays_in_memory() const {
+    unsigned char is_resident = 0;
+    EXPECT_EQ(::mincore(page_, bytes, &is_resident), 0);
+    return (is_resident & 1) != 0;
+  }
+  void put_away() const {
+    ::fsync(file_.get());
+    ::madvise(page_, bytes, MADV_DONTNEED);
+    ::posix_fadvise(file_.get(), 0, 0, POSIX_FADV_DONTNEED);
+  }
+
+ private:
+  static constexpr std::size_t bytes = 4096;
+  std::string path_ = "tracer_labels_test.XXXXXX";  // beside what is built: /tmp may be in memory
+  FileDescriptor file_;
+  void* page_ = nullptr;
+};
+
+// While fires wait for their argument, others on the same CPU run the same program, and the reader begins to keep other
+// sets: what those that waited carry was sent in the time before.
+TEST_F(TracerLabels, OfFiresThatWaitAreTheirOwn) {
+  TracerOptions options;
+  options.kept_sets_bytes = 4096;
+  OwnTracer little(options);
+  little.trace(vitrine_test_end_site, program(VITRINE_EMIT, {string(in_register(rdi))}));
+  ASSERT_TRUE(little.tracer->want(::getpid(), own_target()));
+  const PageOnDisk page;
+  if (page.stays_in_memory())
+    GTEST_SKIP() << "the working directory is in memory: no page is waited for";
+  const ForeignSet foreign(Labels{{"tenant", "acme"}});
+  OwnSet own_set;
+  own_set.put(foreign.text, 1);
+  std::atomic<bool> ended = false;
+  constexpr std::size_t waits = 400;
+  std::thread waiting([&] {
+    for (std::size_t i = 0; i < waits; ++i) {
+      slots.v1 = i % 2 == 0 ? address_of(&foreign.set) : address_of(own_set.block);
+      page.put_away();
+      vitrine_test_end(page.address());
+    }
+    ended = true;
+  });
+  const pid_t others_thread = ::gettid();
+  std::size_t taken = 0;
+  const auto take = [&](const Fire& fire) {
+    if (fire.head.event.tid == others_thread) return;
+    ++taken;
+    EXPECT_EQ(labels_of(fire, v1), foreign.text) << "fire " << taken;
+  };
+  for (int i = 0; !ended; ++i) {
+    const ForeignSet other(Labels{{"other", std::to_string(i) + std::string(200, 'x')}});
+    slots.v1 = address_of(&other.set);
+    vitrine_test_end(0);
+    EXPECT_TRUE(little.tracer->poll(10ms, take));
+  }
+  waiting.join();
+  while (*little.tracer->poll(1s, take) > 0) {
+  }
+  const auto counters = little.tracer->counters();
+  EXPECT_EQ(taken + counters[VITRINE_TRACE_LOST] + counters[VITRINE_TRACE_BUSY], waits);
+  EXPECT_GT(taken, waits / 2);
 }
 
 TEST_F(TracerLabels, OfAProcessThatIsNotKnownAreMissingAndItIsSaid) {

@@ -16,13 +16,16 @@ static __always_inline __u64* place_of_sent(__u64 id) {
   return bpf_map_lookup_elem(&sent, &place);
 }
 
-static __always_inline __u64 mark_of_sent(__u64 id) {
-  return id ^ (__u64)config.epoch << 32;
+// All that is said of a record's sets is of the epoch in its header: the reader may begin another at any time, and a fire
+// may wait for a page between any two steps. A mark of the new epoch for what a record of the old one has carried would
+// leave the set out of all that follow.
+static __always_inline __u64 mark_of_sent(__u64 id, __u32 epoch) {
+  return id ^ (__u64)epoch << 32;
 }
 
-static __always_inline int was_sent(__u64 id) {
+static __always_inline int was_sent(__u64 id, __u32 epoch) {
   const volatile __u64* mark = place_of_sent(id);
-  return mark && *mark == mark_of_sent(id);
+  return mark && *mark == mark_of_sent(id, epoch);
 }
 
 /// Names an incarnation of a set of vitrine's writer, without looking at its labels.
@@ -42,10 +45,9 @@ VERIFIED_ALONE __u64 own_set_id(struct last_set* last, __u64 execution, __u64 se
 }
 
 /// Of the set whose id was asked for last.
-static __always_inline int last_was_sent(struct last_set* last) {
-  const __u32 epoch = config.epoch;
+static __always_inline int last_was_sent(struct last_set* last, __u32 epoch) {
   if (last->sent_epoch == epoch) return 1;
-  if (!was_sent(last->id)) return 0;
+  if (!was_sent(last->id, epoch)) return 0;
   last->sent_epoch = epoch;
   return 1;
 }
@@ -118,7 +120,7 @@ VERIFIED_ALONE int append_content(struct label_room* room, __u32 shape, __u64 ad
       room->own.end = place->record + head->total_bytes;
       room->own.id = room->id;
     }
-    if (own && !room->whole && last_was_sent(&room->last)) return 0;
+    if (own && !room->whole && last_was_sent(&room->last, room->epoch)) return 0;
     if (whole)
       append_own_set(room, place->record, own);
     else
@@ -134,7 +136,7 @@ VERIFIED_ALONE int name_chunks(struct label_room* room) {
   if (!room) return 0;
   struct label_buffer* out = &room->out;
   room->id = hash_chunks(out, room->kept_at, out->used - room->kept_at, room->execution);
-  if (!room->whole && was_sent(room->id)) out->used = room->kept_at;
+  if (!room->whole && was_sent(room->id, room->epoch)) out->used = room->kept_at;
   return 0;
 }
 
@@ -262,7 +264,7 @@ static long note_sent(__u32 index, void* context) {
   struct label_room* room = *(struct label_room**)context;
   const __u64 id = room->new_set[bounded(index, VITRINE_DEFINITIONS)];
   volatile __u64* mark = place_of_sent(id);
-  if (mark) *mark = mark_of_sent(id);
+  if (mark) *mark = mark_of_sent(id, room->epoch);
   return 0;
 }
 
@@ -271,10 +273,19 @@ static __always_inline void note_all_sent(struct label_room* room) {
   if (room->new_sets) bpf_loop(room->new_sets, note_sent, &room, 0);
 }
 
-/// `task`: the current one.
+/// Begins a record: what is noted of its sets is of the epoch that the reader keeps now.
+static __always_inline void begin_record(struct label_room* room) {
+  room->out.used = 0;
+  room->out.cut = 0;
+  room->out.faults = 0;
+  room->new_sets = 0;
+  room->epoch = config.epoch;
+}
+
+/// `task`: the current one. `epoch`: of the record.
 static __always_inline void fill_header(struct vitrine_event_header* header,
                                         const struct task_struct* task,
-                                        const struct process* process, __u64 now) {
+                                        const struct process* process, __u64 now, __u32 epoch) {
   header->time_ns = now;
   header->process_start_ns = process->born;
   header->image = process->image;
@@ -282,7 +293,7 @@ static __always_inline void fill_header(struct vitrine_event_header* header,
   header->flags = process->flags;
   header->kernel_tgid = process->tgid;
   header->cpu = bpf_get_smp_processor_id();
-  header->epoch = config.epoch;
+  header->epoch = epoch;
   header->sets = 0;
   // Always with a NUL at its end. By plain loads, not the helper: a fortieth of a whole event less.
   const __u64* comm = (const __u64*)task->comm;

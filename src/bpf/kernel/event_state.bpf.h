@@ -41,6 +41,7 @@ struct label_room {
   __u64 execution;
   __u32 new_sets; /* of new_set */
   __u32 whole;    /* sets are not left out, though records have carried them */
+  __u32 epoch;    /* of the record, as in its header */
   __u64 new_set[VITRINE_DEFINITIONS];
   struct own_block own;
   struct last_set last; /* outlives the event */

@@ -263,10 +263,7 @@ static __always_inline int append_frames(struct scratch* s, __u64 registers_at, 
 /// kind is VITRINE_SAMPLE_ON_CPU, as the compiler knows.
 static __always_inline __u64 take_sample(struct scratch* s, struct taking* taking, int is_on_cpu) {
   struct label_room* room = &s->room;
-  room->out.used = 0;
-  room->out.cut = 0;
-  room->out.faults = 0;
-  room->new_sets = 0;
+  begin_record(room);
   room->whole = taking->kind != VITRINE_SAMPLE_ON_CPU;  // it may be sent much later, or never
 #ifdef UNWINDS
   forget_row(&s->row);
@@ -276,7 +273,7 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   const __u64 has_code = has_user_code(taking);
   struct vitrine_stack_sample* head = append(&room->out, sizeof *head);
   if (!head) return 0;
-  fill_header(&head->event, taking->task, &taking->process, taking->now);
+  fill_header(&head->event, taking->task, &taking->process, taking->now, room->epoch);
   fill_ids(&head->event, taking->task);
   head->event.kind = taking->kind;
   head->event.flags |= taking->flags;

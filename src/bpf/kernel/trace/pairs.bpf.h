@@ -66,7 +66,11 @@ VERIFIED_ALONE int take_slow(struct scratch* s, const struct vitrine_site_progra
       return 0;
     }
   }
-  bpf_map_delete_elem(&kept_starts, &key);
+  // Of two ends at once, the one that takes it away has it.
+  if (bpf_map_delete_elem(&kept_starts, &key)) {
+    count(VITRINE_TRACE_ENDS_UNMATCHED, 1);
+    return 0;
+  }
   count(VITRINE_TRACE_STARTS_ENDED, 1);
   return slow;
 }

@@ -230,13 +230,17 @@ static __always_inline int take_start(struct scratch* s, const struct vitrine_si
     count(VITRINE_TRACE_UNREADABLE, 1);
     return 0;
   }
-  const struct start* start = bpf_map_lookup_elem(&starts, &key);
-  if (!start || start->born != born) {
+  const volatile struct start* start = bpf_map_lookup_elem(&starts, &key);
+  const struct start read = {.began = start ? start->began : 0, .born = start ? start->born : 0};
+  // Its place may have been given to another while it was read.
+  const volatile struct start* again = start ? bpf_map_lookup_elem(&starts, &key) : 0;
+  const int is_whole = again && again->began == read.began && again->born == read.born;
+  // Of two ends at once, the one that takes it away has it.
+  if (!is_whole || read.born != born || bpf_map_delete_elem(&starts, &key)) {
     count(VITRINE_TRACE_ENDS_UNMATCHED, 1);
     return 0;
   }
-  *began = start->began;
-  bpf_map_delete_elem(&starts, &key);
+  *began = read.began;
   count(VITRINE_TRACE_STARTS_ENDED, 1);
   return 1;
 }

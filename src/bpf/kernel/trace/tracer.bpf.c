@@ -33,7 +33,7 @@ struct fire {
 
 static __always_inline void fill_head(struct scratch* s, const struct fire* fire,
                                       struct vitrine_fire* head) {
-  fill_header(&head->event, fire->task, &fire->process, fire->now);
+  fill_header(&head->event, fire->task, &fire->process, fire->now, s->room.epoch);
   head->address = s->registers[VITRINE_PROBE_ADDRESS];
   head->program = fire->index;
   head->site = (__u32)fire->cookie;
@@ -52,6 +52,14 @@ static __always_inline __u64 born(const struct fire* fire) {
              : BPF_CORE_READ(task, group_leader, start_boottime);
 }
 
+/// Whether what `target` has led to may be another process's: while its labels were read, and pages waited for, the
+/// reader may have given it anew, and its place to another. Null: nothing is known of it any more.
+static __always_inline int lost_target(const struct fire* fire,
+                                       const struct vitrine_target* target) {
+  if (!target) return was_known(&fire->process);
+  return target_of(&fire->process, fire->task) != target;
+}
+
 static __always_inline __u32 append_stack(struct scratch* s, const struct fire* fire) {
   if (room_for(&s->room.out, STACK_BYTES) < STACK_BYTES) {
     s->room.out.cut++;
@@ -64,6 +72,31 @@ static __always_inline __u32 append_stack(struct scratch* s, const struct fire* 
   return got & ~7ULL;
 }
 
+static __always_inline void drop_sets(struct label_room* room, struct vitrine_event_header* header,
+                                      __u64 used) {
+  room->out.used = used;
+  room->new_sets = header->sets = 0;
+}
+
+/// If the reader has begun to keep other sets meanwhile, it may soon have none of those that were left out: then all
+/// of them are put in.
+static __always_inline void append_labels(struct scratch* s, const struct fire* fire,
+                                          const struct vitrine_target* target,
+                                          struct vitrine_event_header* header) {
+  struct label_room* room = &s->room;
+  const __u64 used = room->out.used, cut = room->out.cut, faults = room->out.faults;
+  room->whole = 0;
+  for (int turn = 0; turn < 2; ++turn) {
+    room->epoch = header->epoch = config.epoch;
+    header->sets = append_sets(room, target, fire->process.execution);
+    if (room->epoch == config.epoch || room->whole) break;
+    drop_sets(room, header, used);
+    room->out.cut = cut;
+    room->out.faults = faults;
+    room->whole = 1;
+  }
+}
+
 static __always_inline int submit_fire(struct scratch* s, int at_once) {
   return submit(&s->room.out, s->room.out.used, LABEL_BUFFER_BYTES, at_once);
 }
@@ -72,10 +105,12 @@ static __noinline int emit(struct scratch* s, const struct fire* fire) {
   struct vitrine_fire* head = (struct vitrine_fire*)s->room.out.bytes;
   const struct vitrine_target* target =
       trace_config.labels ? target_of(&fire->process, fire->task) : 0;
-  if (target)
-    head->event.sets = append_sets(&s->room, target, fire->process.execution);
-  else if (trace_config.labels && was_known(&fire->process))
+  const __u64 used = s->room.out.used;
+  if (target) append_labels(s, fire, target, &head->event);
+  if (trace_config.labels && lost_target(fire, target)) {
     head->event.flags |= VITRINE_FIRE_UNKNOWN;
+    drop_sets(&s->room, &head->event, used);
+  }
   if (trace_config.stacks) head->stack_bytes = append_stack(s, fire);
   if (s->room.out.cut) head->event.flags |= VITRINE_FIRE_CUT;
   count(VITRINE_TRACE_FIRES, 1);
@@ -196,20 +231,15 @@ static __always_inline int decide(struct scratch* s, struct fire* fire, __u32* d
   if (program->role >= VITRINE_LATENCY_START) fire->now = bpf_ktime_get_ns();
   // Before anything is read for it: most pairs are fast.
   if (ends_pair && by_thread && !take_slow(s, program, fire->now, born(fire))) return 0;
-  s->room.out.used = 0;
-  s->room.out.cut = 0;
-  s->room.out.faults = 0;
-  s->room.new_sets = 0;
+  begin_record(&s->room);
   take_registers(s, fire->ctx, fire->task, fire->cookie >> 63);
   struct vitrine_fire* head = append(&s->room.out, sizeof *head);
   if (!head) return 0;
   if (program->needed_labels && !is_untested(fire)) {
     for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->label[i] = 0;
     const struct vitrine_target* target = target_of(&fire->process, fire->task);
-    if (target)
-      select_labels(s, target, fire->process.execution);
-    else if (was_known(&fire->process))
-      fire->process.flags |= VITRINE_FIRE_UNKNOWN;
+    if (target) select_labels(s, target, fire->process.execution);
+    if (lost_target(fire, target)) fire->process.flags |= VITRINE_FIRE_UNKNOWN;
   }
   const int untested = is_untested(fire);
   if (program->steps) calculate(s, program);
@@ -282,9 +312,17 @@ static __always_inline int is_of_another(const struct vitrine_site_program* prog
   return (now < from && !is_start(program)) || (until && now >= until);
 }
 
+/// From Linux 6.13 on, functions with more than 64 bytes of variables have them on a stack of their CPU, unless the
+/// program has a tail call. While a fire waits for a page, or is preempted, another on this CPU would write into its
+/// variables: there, they must be on the stack of its task. The call is never made, and the verifier removes it.
+static __always_inline void keep_stack_of_task(void) {
+  if (never) asm volatile("call 12 /* bpf_tail_call */" : : : "r0", "r1", "r2", "r3", "r4", "r5");
+}
+
 SEC("uprobe")
 int trace(const __u64* ctx) {
   struct fire fire = {.ctx = ctx};
+  keep_stack_of_task();
   fire.cookie = bpf_get_attach_cookie((void*)ctx);
   fire.index = (__u32)(fire.cookie >> 32) & 0x7fffffff;
   fire.program = program_of(fire.index);
