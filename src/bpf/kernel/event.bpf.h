@@ -16,7 +16,7 @@ static __always_inline __u64* place_of_sent(__u64 id) {
   return bpf_map_lookup_elem(&sent, &place);
 }
 
-// All that is said of a record's sets is of the epoch in its header: the reader may begin another at any time, and a fire
+// What is noted of a record's sets belongs to the epoch in its header: the reader may begin another at any time, and a fire
 // may wait for a page between any two steps. A mark of the new epoch for what a record of the old one has carried would
 // leave the set out of all that follow.
 static __always_inline __u64 mark_of_sent(__u64 id, __u32 epoch) {
