@@ -134,7 +134,7 @@ Result<void> Spool::list() {
     if (!name || ::fstatat(directory_.get(), file->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
     const auto bytes = static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
-    entries_.push_back({name->time, name->whole, name->time, bytes, {}, 0});
+    put({name->time, name->whole, name->time, bytes, {}, 0});
     held_ += bytes;
   }
   std::ranges::sort(entries_, {}, &Entry::time);
@@ -170,9 +170,10 @@ void Spool::append(std::string content, bool in_use, const Entry* whole) {
   }
   make_room(bytes, in_use);
   const std::uint64_t time = next_time();
-  entries_.push_back({time, whole == nullptr ? 0 : whole->time,
-                      whole == nullptr ? time : whole->came, bytes, std::move(content), 0});
+  put({time, whole == nullptr ? 0 : whole->time, whole == nullptr ? time : whole->came, bytes,
+       std::move(content), 0});
   held_ += bytes;
+  if (directory_ && !entries_.back().content.empty()) ++unwritten_;
   if (directory_) unwritten_bytes_ += bytes;
 }
 
@@ -234,20 +235,28 @@ std::optional<std::string> Spool::first() {
                              name, content.error().message));
     ++skipped_;
     held_ -= entry.bytes;
-    entries_.pop_front();
+    drop(entries_.begin());
   }
   return std::nullopt;
 }
 
 std::uint64_t Spool::oldest_ns() const {
-  const auto first = std::ranges::min_element(entries_, {}, &Entry::came);
-  return first == entries_.end() ? 0 : first->came;
+  return came_.empty() ? 0 : *came_.begin();
 }
 
-std::size_t Spool::unwritten() const {
-  if (unwritten_bytes_ == 0) return 0;
-  return static_cast<std::size_t>(std::count_if(
-      entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.content.empty(); }));
+void Spool::put(Entry entry) {
+  const auto came = came_.insert(entry.came);
+  try {
+    entries_.push_back(std::move(entry));
+  } catch (const std::bad_alloc&) {
+    came_.erase(came);
+    throw;
+  }
+}
+
+void Spool::drop(std::deque<Entry>::iterator entry) {
+  came_.erase(came_.find(entry->came));
+  entries_.erase(entry);
 }
 
 void Spool::remove_first() {
@@ -297,12 +306,14 @@ void Spool::replace_first(std::vector<std::string> parts) {
 
 void Spool::forget(std::size_t index) {
   const auto entry = entries_.begin() + static_cast<std::ptrdiff_t>(index);
-  if (entry->content.empty())
+  if (entry->content.empty()) {
     ::unlinkat(directory_.get(), name_of(*entry).c_str(), 0);
-  else if (directory_)
+  } else if (directory_) {
+    --unwritten_;
     unwritten_bytes_ -= entry->bytes;
+  }
   held_ -= entry->bytes;
-  entries_.erase(entry);
+  drop(entry);
 }
 
 /// All of them, or those before the first that cannot be written. The disk gets the content of all
@@ -334,7 +345,8 @@ Result<void> Spool::write(std::span<Entry* const> entries) {
               ::renameat(directory, name.c_str(), directory, last_name.c_str()) == 0;
     if (is_kept) {
       unwritten_bytes_ -= entries[i]->bytes;
-      entries[i]->content = {};
+      --unwritten_;
+      std::string().swap(entries[i]->content);  // an assignment would keep its memory
     } else {
       if (error == 0) error = errno;
       ::unlinkat(directory, name.c_str(), 0);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,7 +46,7 @@ class Spool {
   /// came when it was first there, as far as this process knows.
   [[nodiscard]] std::uint64_t oldest_ns() const;
   /// Of those, the ones in memory though there is a directory.
-  [[nodiscard]] std::size_t unwritten() const;
+  [[nodiscard]] std::size_t unwritten() const { return unwritten_; }
 
   /// Keeps `content` behind all others, in memory until write_out(). Where there is no room the oldest
   /// go, but not the first while it is `in_use`.
@@ -93,13 +94,17 @@ class Spool {
   std::uint64_t next_time();
   Result<std::string> read(const std::string& name) const;
   void forget(std::size_t index);  ///< removes its file, too
+  void put(Entry entry);           ///< behind all others
+  void drop(std::deque<Entry>::iterator entry);
   std::string_view suffix_;
   std::string path_;
   FileDescriptor directory_, lock_;
   std::uint64_t most_, held_ = 0;
   std::uint64_t unwritten_bytes_ = 0;  ///< of those, in memory though there is a directory
   std::uint64_t overflowed_ = 0, skipped_ = 0;
+  std::size_t unwritten_ = 0;  ///< how many these are
   std::deque<Entry> entries_;
+  std::multiset<std::uint64_t> came_;  ///< of all entries: a deferred one is behind later ones
   std::uint64_t last_time_ = 0;
   bool reported_unwritable_ = false;
   Notes notes_{limits::export_notes, Notes::Repeats::kept};

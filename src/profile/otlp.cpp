@@ -394,7 +394,7 @@ void add_requests(Requests& out, Otlp& encoder, const Parts::value_type& part,
       ++out.too_large;
     return;
   }
-  body = {};
+  std::string().swap(body);  // an assignment would keep its memory
   const std::size_t pieces = std::min(samples.size(), too_many + 1);
   for (std::size_t piece = 0; piece < pieces; ++piece) {
     const auto place = [&](std::size_t at) {

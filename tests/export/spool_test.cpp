@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -354,6 +355,21 @@ TEST(Spool, ManyAreWrittenAtOnceInTheirOrder) {
   }
   auto spool = Spool::open(folder.string(), plenty).value();
   EXPECT_EQ(all_of(spool), texts);
+}
+
+TEST(Spool, WhatIsOnDiskTakesNoMemory) {
+  const Folder folder;
+  auto spool = Spool::open((folder / "spool").string(), 1U << 30).value();
+  const auto used = [] {
+    const struct mallinfo2 memory = ::mallinfo2();
+    return memory.uordblks + memory.hblkhd;
+  };
+  constexpr std::size_t bytes = 1U << 20, requests = 32;
+  const std::size_t before = used();
+  for (std::size_t i = 0; i < requests; ++i) spool.add(std::string(bytes, 'x'), false);
+  EXPECT_EQ(spool.bytes(), requests * bytes);
+  EXPECT_EQ(spool.unwritten(), 0U);
+  EXPECT_LT(used(), before + 4 * bytes);
 }
 
 TEST(Spool, WhereTheDiskFillsUpInTheMiddleTheRestIsKept) {
