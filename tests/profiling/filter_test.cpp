@@ -69,6 +69,24 @@ TEST(Filtered, SpansWithEqualLabelsAreRefusedTogether) {
   EXPECT_LT(10 * (all.filtered.refused_in_kernel + all.filtered.refused_here), all.filtered.taken);
 }
 
+// A record may be in force before the process has published what its keys are called.
+TEST(Filtered, LabelsWhoseKeysAreNamedLaterAreWanted) {
+  test::Child program = test::Child::spawn({LATE_KEYS});
+  program.read_until("ready");
+  observe::ProfilingOptions options;
+  options.pids = {program.pid()};
+  options.frequency = 499;
+  options.only =
+      std::make_shared<const profile::Filter>(profile::Filter::parse("tenant=acme").value());
+  const Profiled what = test::profile_while(options, [&] {
+    program.read_until("published");
+    std::this_thread::sleep_for(3s);
+  });
+  expect_counted(what);
+  expect_only(what, "acme");
+  EXPECT_GT(profile::number_of_samples(what.profile), 499U);
+}
+
 // Samples that differ by their spans alone are sent as these, but not where the filter has to see them.
 TEST(Filtered, SpansAreNotTakenForOthersBesideWakers) {
   test::Child program = test::Child::spawn({LABEL_TURNS, "span"});

@@ -18,6 +18,8 @@ struct DisplayedLabels {
   format::LabelSet set;
   std::string error;     ///< why (some of) it could not be read; empty: it was
   std::uint64_t id = 0;  ///< TraceEvent::labels_id
+  /// A thread record has keys whose names the process has not published, or not yet.
+  bool lacks_keys = false;
 };
 
 /// A target can have the sets of its definitions in force in any combination, each of which is a set of its own here:

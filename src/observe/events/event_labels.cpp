@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "base/limits.hpp"
 #include "base/text.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "observe/labels/definitions.hpp"
@@ -21,6 +22,7 @@ constexpr std::uint64_t no_image = ~0ULL;  // of a process that is not read
 /// Of a process that has been looked at before.
 constexpr auto cheap_look = std::chrono::milliseconds(10);
 constexpr int max_slow_looks = 4;  // at one process
+constexpr auto key_look_interval = std::chrono::milliseconds(500);
 constexpr std::chrono::nanoseconds no_time{0};
 constexpr std::size_t places_known =
     64 * 1024;  // a process that loads and unloads has ever new ones
@@ -307,10 +309,29 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& header,
     if (const DisplayedLabels* const known = decoded_.find(keys_)) return *known;
   bool lasts = again;
   for (const bpf::FireSet& set : sets) lasts &= add(look, header, set, !again);
+  if (shown_.lacks_keys && look.subject && lacking_keys_.size() < limits::observed_processes)
+    lacking_keys_.insert_or_assign(header.pid,
+                                   LackingKeys{its->look, look.subject->schema_version()});
   if (assumed) require_all(look, sets);
   if (!lasts) return shown_;
   shown_.id = ++last_id_;
   return decoded_.keep(keys_, std::move(shown_));
+}
+
+bool EventLabels::have_keys_come() {
+  const auto now = std::chrono::steady_clock::now();
+  if (lacking_keys_.empty() || now < next_key_look_) return false;
+  next_key_look_ = now + key_look_interval;
+  bool have_come = false;
+  std::erase_if(lacking_keys_, [&](const auto& entry) {
+    const auto look = entry.second.look.lock();
+    if (!look || !look->subject) return true;
+    const bool has_come = look->subject->look_for_schema() != entry.second.schema_version;
+    have_come |= has_come;
+    return has_come;
+  });
+  if (have_come) decoded_.clear();
+  return have_come;
 }
 
 /// Whether a process that the kernel did not know yet had no labels to read: it has executed nothing
@@ -398,6 +419,9 @@ void EventLabels::merge(const Result<format::LabelSet>& set) {
 
 /// Formats with the same content count once.
 void EventLabels::merge(const format::LabelSet& set) {
+  shown_.lacks_keys |= std::ranges::any_of(set.defects, [](const format::Defect& defect) {
+    return defect.rule == format::SetRule::key_in_map;
+  });
   std::optional<format::TraceContext> trace = set.trace;
   format::TraceContext in_labels;
   bool has_ids = false;

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -77,6 +78,10 @@ class EventLabels {
   const DisplayedLabels& of(const vitrine_event_header& header, std::span<const bpf::FireSet> sets,
                             ProcessLabels* its, bool has_pid = true);
 
+  /// Looks, twice a second, whether processes whose records lacked names of keys have published them since. True: what
+  /// was displayed before is to be asked for again.
+  bool have_keys_come();
+
   /// What could not be done since the last call.
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
@@ -111,6 +116,13 @@ class EventLabels {
   target::TimeoutBudget slow_looks_{std::chrono::seconds(2)};
   std::chrono::milliseconds first_look_{10'000};
   std::set<pid_t> unfinished_;  ///< processes to go on with
+  /// Of processes that lack names of keys: what they had published then.
+  struct LackingKeys {
+    std::weak_ptr<LabelsLook> look;
+    std::uint64_t schema_version = 0;
+  };
+  std::map<pid_t, LackingKeys> lacking_keys_;
+  std::chrono::steady_clock::time_point next_key_look_{};
   /// What is kept of the modules of all processes: bytes.
   std::shared_ptr<std::size_t> held_bytes_ = std::make_shared<std::size_t>(0);
   std::vector<Place> places_;  ///< by number, which the kernel sends with each set

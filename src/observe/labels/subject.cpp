@@ -77,6 +77,11 @@ void Subject::refresh_schema() {
   if (state_->schema || std::chrono::steady_clock::now() >= state_->context_search) search_schema();
 }
 
+std::uint64_t Subject::look_for_schema() {
+  refresh_schema();
+  return schema_version_;
+}
+
 void Subject::search_schema() {
   state_->context_search = std::chrono::steady_clock::now() + search_interval;
   state_->context_problem.clear();
@@ -85,7 +90,9 @@ void Subject::search_schema() {
     state_->context_problem = context.error().message;
     return;  // the last known schema stays: key maps only grow
   }
-  state_->schema = *context == nullptr ? std::nullopt : format::schema_of((*context)->context);
+  auto schema = *context == nullptr ? std::nullopt : format::schema_of((*context)->context);
+  schema_version_ += schema != state_->schema;
+  state_->schema = std::move(schema);
 }
 
 std::span<const Definition> Subject::definitions() const {

@@ -94,6 +94,11 @@ class Subject {
   /// What the decoder of a definition's records needs to know. `bytes_left` as in DecodeContext.
   format::DecodeContext decode_context(const Definition& definition, std::size_t* bytes_left);
 
+  /// A number for what the process context declares of thread records, which is another when that has changed.
+  [[nodiscard]] std::uint64_t schema_version() const { return schema_version_; }
+  /// The same, after a look at the context: one small read, or once a second a search.
+  std::uint64_t look_for_schema();
+
   /// Decodes a record with an index that the key map may lack: then reads the key map again and
   /// decodes once more, from the same `memory`. `thread_pointer`: of the thread that has the
   /// record. `refreshed`: definitions whose key maps were read again for the same reading; once is
@@ -127,6 +132,7 @@ class Subject {
 
   limits::LabelLimits limits_;
   std::unique_ptr<State> state_;
+  std::uint64_t schema_version_ = 0;
 };
 
 // What the three modes share when they make their results.

@@ -145,8 +145,9 @@ std::optional<profile::Sample> ProfileSamples::sample_of(const bpf::StackSample&
   if (options_.only != nullptr && !is_wanted(made, *program, labels)) {
     ++refused_;
     row.is_refused = true;
-    // What could not be read now may be the next time.
-    if (!options_.verify_unwind && labels.error.empty()) profiler_.refuse(sample.head.subject);
+    // What could not be read now may be the next time, and names of keys may come.
+    if (!options_.verify_unwind && labels.error.empty() && !labels.lacks_keys)
+      profiler_.refuse(sample.head.subject);
     return pass_over();
   }
   if (!is_kernel_thread(sample) || sample.waker) {

@@ -9,7 +9,8 @@ const DisplayedLabels& RedactedLabels::of(const DisplayedLabels& labels,
                                           const Redaction& redaction) {
   constexpr std::size_t most = 4096;  // sets that threads have in force at about one time
   const auto made = [&] {
-    return DisplayedLabels{format::redacted(labels.set, redaction), labels.error, labels.id};
+    return DisplayedLabels{format::redacted(labels.set, redaction), labels.error, labels.id,
+                           labels.lacks_keys};
   };
   if (labels.id == 0) return once_ = made();
   if (const auto known = kept_.find(labels.id); known != kept_.end()) return known->second;

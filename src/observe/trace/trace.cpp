@@ -447,6 +447,7 @@ Result<std::size_t> LiveTrace::pass_over() {
 
 /// At a process that needed more than one look, while none waits.
 void LiveTrace::look_on() {
+  (void)labels_->have_keys_come();  // fires of sets without them are decoded anew
   if (const auto pid = labels_->take_unfinished())
     if (ObservedProcess* process = processes_.find(*pid))
       labels_->look_at(*pid, traced(*process).labels);
