@@ -109,7 +109,7 @@ class AllTypes {
     while (id >= places_.size() && !is_at_end()) TRY(read_next());
     return id != 0 && id < places_.size();
   }
-  /// Reads on to the next struct or union that has a name. Returns its number; 0: there is none.
+  /// Reads on to the next struct that has a name. Returns its number; 0: there is none.
   Result<std::uint32_t> next_struct() {
     while (!is_at_end())
       if (TRY(read_next())) return static_cast<std::uint32_t>(places_.size() - 1);
@@ -144,7 +144,7 @@ class AllTypes {
 
   [[nodiscard]] bool is_at_end() const { return read_ >= types_.size(); }
 
-  /// Returns whether it is a struct or union that has a name.
+  /// Returns whether it is a struct that has a name. (A union of the same name may come first.)
   Result<bool> read_next() {
     if (types_.size() - read_ < sizeof(btf_type)) return malformed();
     const auto type = at_place<btf_type>(read_);
@@ -152,8 +152,7 @@ class AllTypes {
     if (!behind || types_.size() - read_ - sizeof(btf_type) < *behind) return malformed();
     places_.push_back(static_cast<std::uint32_t>(read_));
     read_ += sizeof(btf_type) + *behind;
-    const auto kind = BTF_INFO_KIND(type.info);
-    return (kind == BTF_KIND_STRUCT || kind == BTF_KIND_UNION) && type.name_off != 0;
+    return BTF_INFO_KIND(type.info) == BTF_KIND_STRUCT && type.name_off != 0;
   }
 
   std::span<const std::byte> types_, strings_;

@@ -84,6 +84,26 @@ TEST(KernelTypes, AreWhereLibbpfFindsThem) {
   EXPECT_TRUE(members_of(few.get(), "mm_struct").contains("start_code"));
 }
 
+TEST(KernelTypes, AreOfTheStructThoughAUnionOfItsNameComesFirst) {
+  const Types all(btf__new_empty());
+  ASSERT_TRUE(all);
+  const int number = btf__add_int(all.get(), "int", 4, BTF_INT_SIGNED);
+  ASSERT_GT(btf__add_union(all.get(), "upid", 4), 0);
+  ASSERT_EQ(btf__add_field(all.get(), "other", number, 0, 0), 0);
+  ASSERT_GT(btf__add_struct(all.get(), "upid", 4), 0);
+  ASSERT_EQ(btf__add_field(all.get(), "nr", number, 0, 0), 0);
+  __u32 size = 0;
+  const void* const bytes = btf__raw_data(all.get(), &size);
+  ASSERT_NE(bytes, nullptr);
+
+  const std::string_view name[] = {"upid"};
+  const auto some = select_types({static_cast<const std::byte*>(bytes), size}, name);
+  ASSERT_TRUE(some.has_value()) << some.error().message;
+  const Types few = parse(*some);
+  ASSERT_TRUE(few);
+  EXPECT_TRUE(members_of(few.get(), "upid").contains("nr"));
+}
+
 TEST(KernelTypes, AreNotOfStructsThatNobodyNames) {
   const Types few = parse(selected());
   ASSERT_TRUE(few);
