@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "cli/output/json.hpp"
 #include "cli/output/live.hpp"
@@ -97,7 +99,7 @@ class ContextCommand : public Command {
     if (duration_) stop_after(*duration_ + last_reading);
     auto reader = TRY(observe::ContextReader::open(pid_));
     reader->stop_by(&stopped());
-    return interval_ ? watch(*reader, *interval_, duration_) : once(*reader);
+    return interval_ ? watch(std::move(reader), *interval_, duration_) : once(*reader);
   }
 
  private:
@@ -108,20 +110,26 @@ class ContextCommand : public Command {
     return exit_done;
   }
 
-  int watch(observe::ContextReader& reader, std::chrono::milliseconds interval,
+  int watch(std::unique_ptr<observe::ContextReader> reader, std::chrono::milliseconds interval,
             std::optional<std::chrono::milliseconds> duration) {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
     std::optional<format::ProcessContext> last;
     bool seen = false;
     for (auto next = start;;) {
-      const auto state = reader.refresh();
+      auto state = reader->refresh();
       if (interrupted()) return exit_interrupted;
       if (!state && stopped()) {
         note("the duration ended during a reading");
         return exit_done;
       }
       const bool again = !state && state.error().code == ErrorCode::interrupted;
+      if (again) {  // it may have executed another program: this reader never reads that one
+        if (auto anew = observe::ContextReader::open(pid_)) {
+          reader = std::move(*anew);
+          reader->stop_by(&stopped());
+        }
+      }
       if (!state && !again) {
         if (!seen || state.error().code != ErrorCode::not_found) return report(state.error());
         note(state.error().message);
