@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/text.hpp"
 #include "probe/function_pattern.hpp"
 #include "probe/probe.hpp"
 #include "query/buckets.h"
