@@ -5,6 +5,7 @@
 #include "base/limits.hpp"
 #include "cli/output/text.hpp"
 #include "cli/shell/report.hpp"
+#include "export/endpoint.hpp"
 #include "export/environment.hpp"
 
 namespace vitrine::cli {

@@ -37,7 +37,7 @@ void DecodedSets::keep(const Key& key, Set set) {
 }
 
 const DisplayedLabels& DecodedSets::keep(const Keys& keys, DisplayedLabels labels) {
-  make_room(sizeof keys + keys.size() * sizeof(Key) + sizeof labels + labels.error.size() +
+  make_room(sizeof(Keys) + keys.size() * sizeof(Key) + sizeof labels + labels.error.size() +
             decoded_bytes(labels.set));
   return events_.emplace(keys, std::move(labels)).first->second;
 }

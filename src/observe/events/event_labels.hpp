@@ -79,7 +79,7 @@ class EventLabels {
                             ProcessLabels* its, bool has_pid = true);
 
   /// Looks, twice a second, whether processes whose records lacked names of keys have published them since. True: what
-  /// was displayed before is to be asked for again.
+  /// was displayed before must be asked for again.
   bool have_keys_come();
 
   /// What could not be done since the last call.

@@ -1,5 +1,6 @@
 #include "observe/probes/functions.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
