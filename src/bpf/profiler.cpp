@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <linux/perf_event.h>
 #include <profiler.skel.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +21,7 @@
 #include "bpf/event.hpp"
 #include "bpf/kernel_log.hpp"
 #include "bpf/kernel_types.hpp"
+#include "bpf/mapped_array.hpp"
 #include "bpf/record_ring.hpp"
 #include "bpf/span_logs.hpp"
 #include "bpf/target_maps.hpp"
@@ -46,47 +46,21 @@ constexpr std::uint32_t refused_subjects = 16 * 1024, refused_processes = 8 * 10
 constexpr std::chrono::seconds longest_renewal{1};
 
 /// Rows, and the mapping that has them.
-class MappedRows {
- public:
-  static Result<std::unique_ptr<MappedRows>> open(int map, std::size_t count) {
-    const std::size_t bytes = count * sizeof(vitrine_row);
-    void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
-    if (mapped == MAP_FAILED)
-      return fail(ErrorCode::failed,
-                  fmt::format("cannot map the rows of a profile: {}", std::strerror(errno)));
-    return std::make_unique<MappedRows>(std::span(static_cast<vitrine_row*>(mapped), count));
-  }
-  explicit MappedRows(std::span<vitrine_row> mapped) : table(mapped), mapped_(mapped) {}
-  MappedRows(const MappedRows&) = delete;
-  ~MappedRows() { ::munmap(mapped_.data(), mapped_.size_bytes()); }
+struct MappedRows {
+  explicit MappedRows(MappedArray<vitrine_row> array)
+      : mapped(std::move(array)), table(mapped.values()) {}
 
+  MappedArray<vitrine_row> mapped;
   RowTable table;
-
- private:
-  std::span<vitrine_row> mapped_;
 };
 
 /// The logs of spans, and the mapping that has them.
-class MappedSpans {
- public:
-  static Result<std::unique_ptr<MappedSpans>> open(int map, std::size_t logs, std::size_t places) {
-    const std::size_t bytes = logs * places * sizeof(vitrine_span_place);
-    void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
-    if (mapped == MAP_FAILED)
-      return fail(ErrorCode::failed,
-                  fmt::format("cannot map the spans of a profile: {}", std::strerror(errno)));
-    return std::make_unique<MappedSpans>(
-        std::span(static_cast<vitrine_span_place*>(mapped), logs * places), places);
-  }
-  MappedSpans(std::span<vitrine_span_place> mapped, std::size_t places)
-      : logs(mapped, places), mapped_(mapped) {}
-  MappedSpans(const MappedSpans&) = delete;
-  ~MappedSpans() { ::munmap(mapped_.data(), mapped_.size_bytes()); }
+struct MappedSpans {
+  MappedSpans(MappedArray<vitrine_span_place> array, std::size_t places)
+      : mapped(std::move(array)), logs(mapped.values(), places) {}
 
+  MappedArray<vitrine_span_place> mapped;
   SpanLogs logs;
-
- private:
-  std::span<vitrine_span_place> mapped_;
 };
 
 class LoadedProfiler final : public Profiler {
@@ -117,9 +91,13 @@ class LoadedProfiler final : public Profiler {
           fd(program_->maps.unwind_tables), fd(program_->maps.unwind_pages),
           fd(program_->maps.unwind_spaces), program_->bss->profile_state.spaces));
     if (rows() != 0)
-      rows_ = TRY(MappedRows::open(fd(program_->maps.rows), std::size_t{2} * rows()));
+      rows_.emplace(TRY(MappedArray<vitrine_row>::open(
+          fd(program_->maps.rows), std::size_t{2} * rows(), "the rows of a profile")));
     if (span_places() != 0)
-      spans_ = TRY(MappedSpans::open(fd(program_->maps.span_logs), scratches(), span_places()));
+      spans_.emplace(TRY(MappedArray<vitrine_span_place>::open(
+                         fd(program_->maps.span_logs), std::size_t{scratches()} * span_places(),
+                         "the spans of a profile")),
+                     span_places());
     if (options_.off_cpu) {
       bpf_test_run_opts run{};
       run.sz = sizeof run;
@@ -242,13 +220,13 @@ class LoadedProfiler final : public Profiler {
   }
 
   void take_rows(const RowTable::Sink& sink) override {
-    if (rows_ != nullptr) rows_->table.take(sink);
+    if (rows_) rows_->table.take(sink);
   }
 
   [[nodiscard]] bool rows_are_full() const override { return program_->bss->rows_full != 0; }
 
   Result<void> renew_rows(const Sink& sink, const RowTable::Sink& rows) override {
-    if (rows_ == nullptr) return {};
+    if (!rows_) return {};
     std::uint32_t& generation = program_->bss->profile_state.generation;
     const std::uint32_t ending = generation;
     hand_over_later(sink);
@@ -468,8 +446,7 @@ class LoadedProfiler final : public Profiler {
   }
 
   void hand_over(vitrine_span_sample span, const Sink& sink) {
-    if (rows_ == nullptr || !rows_->table.has(span.model))
-      return;  // vitrine's program writes none such
+    if (!rows_ || !rows_->table.has(span.model)) return;  // vitrine's program writes none such
     if (!has_rows_of(span.generation)) {
       ++unfinished_.lost;  // what it is like is not known any more
       return;
@@ -481,7 +458,7 @@ class LoadedProfiler final : public Profiler {
   /// Those of the logs, up to a generation, whose models have come in. Returns how many there were. `is_last`: what
   /// has no model by now has none.
   std::size_t take_spans(std::uint32_t generation, bool is_last, const Sink& sink) {
-    if (spans_ == nullptr) return 0;
+    if (!spans_) return 0;
     return spans_->logs.take([&](const vitrine_span_sample& span) {
       if (RowTable::is_later(span.generation, generation)) return false;
       const bool is_known = !has_rows_of(span.generation) || rows_->table.has_model(span.model);
@@ -501,8 +478,8 @@ class LoadedProfiler final : public Profiler {
     program_->bss->config.epoch = kept_.epoch();
     if (!has_rows_of(sample_.head.generation)) sample_.head.row = sample_.head.model = 0;
     const bool begins_row = (sample_.head.event.flags & VITRINE_SAMPLE_ADDED) == 0;
-    if (begins_row && rows_ != nullptr && !rows_->table.add(sample_.head.row)) sample_.head.row = 0;
-    if (rows_ != nullptr) rows_->table.add_model(sample_.head.model);
+    if (begins_row && rows_ && !rows_->table.add(sample_.head.row)) sample_.head.row = 0;
+    if (rows_) rows_->table.add_model(sample_.head.model);
     sink.sample(sample_);
   }
 
@@ -587,8 +564,8 @@ class LoadedProfiler final : public Profiler {
   TargetMaps targets_;
   std::unique_ptr<UnwindTables> unwind_tables_;  // null: stacks are copied
   std::optional<RecordRing> ring_;
-  std::unique_ptr<MappedRows> rows_;           // null: samples are not added up
-  std::unique_ptr<MappedSpans> spans_;         // null: there are no logs of them
+  std::optional<MappedRows> rows_;             // nothing: samples are not added up
+  std::optional<MappedSpans> spans_;           // nothing: there are no logs of them
   std::vector<std::vector<std::byte>> later_;  // records for the next poll()
   std::size_t later_bytes_ = 0;
   std::mutex naming_;  // variables of the program, with the address and its name
