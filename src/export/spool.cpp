@@ -173,8 +173,9 @@ void Spool::append(std::string content, bool in_use, const Entry* whole) {
   put({time, whole == nullptr ? 0 : whole->time, whole == nullptr ? time : whole->came, bytes,
        std::move(content), 0});
   held_ += bytes;
-  if (directory_ && !entries_.back().content.empty()) ++unwritten_;
-  if (directory_) unwritten_bytes_ += bytes;
+  if (!directory_ || bytes == 0) return;
+  ++unwritten_;
+  unwritten_bytes_ += bytes;
 }
 
 /// Oldest first. Of what the directory does not take, the oldest go where memory would be filled instead.

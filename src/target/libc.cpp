@@ -301,8 +301,7 @@ MuslRing musl_ring(Memory& memory, Machine machine, Address tp, std::size_t& rea
   MuslRing ring;
   const Address first = tp - layout.bias;
   for (const auto neighbour : {&Header::next, &Header::previous}) {
-    Address pthread = first;
-    do {
+    for (Address pthread = first; !ring.closed;) {
       ring.cut = reads_left == 0;
       if (ring.cut) return ring;
       --reads_left;
@@ -311,8 +310,8 @@ MuslRing musl_ring(Memory& memory, Machine machine, Address tp, std::size_t& rea
       const bool is_new = ring.pointers.emplace(header->tid, pthread + layout.bias).second;
       if (!is_new && pthread != first) break;
       pthread = (*header).*neighbour;
-    } while (pthread != first);
-    ring.closed = pthread == first && !ring.pointers.empty();
+      ring.closed = pthread == first;
+    }
     if (ring.closed) break;
   }
   return ring;
