@@ -8,8 +8,6 @@
 /// Some fires are added up: what is hashed must be kept by name.
 const volatile int adds_up = 0;
 
-const volatile int never = 0;
-
 /// Written by the loader, also while we run.
 struct vitrine_trace_config trace_config;
 

@@ -312,6 +312,8 @@ static __always_inline int is_of_another(const struct vitrine_site_program* prog
   return (now < from && !is_start(program)) || (until && now >= until);
 }
 
+const volatile int never = 0;
+
 /// From Linux 6.13 on, functions with more than 64 bytes of variables have them on a stack of their CPU, unless the
 /// program has a tail call. While a fire waits for a page, or is preempted, another on this CPU would write into its
 /// variables: there, they must be on the stack of its task. The call is never made, and the verifier removes it.
