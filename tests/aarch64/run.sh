@@ -20,8 +20,9 @@ quiet cmake --preset aarch64 -DVITRINE_TESTS=ON
 case $2 in
   publish)
     build customlabels customlabels_v0 tests/publish/all
-    # qemu-user has no RLIMIT_AS, and its own memory counts as the program's.
-    tests_in publish -E 'OutOfMemory|ThreadsThatComeAndGoReuseMemory'
+    # qemu-user has no RLIMIT_AS, and its own memory counts as the program's. It aborts where a child starts threads
+    # that was forked from several (7.2: "qemu_plugin_vcpu_init_hook: assertion failed").
+    tests_in publish -E 'OutOfMemory|ThreadsThatComeAndGoReuseMemory|ThreadsOfTheChildAreNotTaken'
     ;;
   observe)
     build src/all demo/all
