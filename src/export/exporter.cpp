@@ -19,6 +19,7 @@
 #include "export/endpoint.hpp"
 #include "export/http.hpp"
 #include "export/spool.hpp"
+#include "export/trouble.hpp"
 
 namespace vitrine::exporter {
 namespace {
@@ -26,25 +27,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t spool_on_disk = 256U << 20;
-
-/// An error without what differs each time that it happens: libcurl's "after 3 ms".
-std::string without_measures(std::string_view text) {
-  constexpr std::string_view digits = "0123456789";
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t number = std::min(text.find_first_of(digits), text.size());
-    out += text.substr(0, number);
-    text.remove_prefix(number);
-    const std::size_t end = std::min(text.find_first_not_of(digits), text.size());
-    const std::string_view unit = text.substr(end);
-    const bool measures = unit.starts_with(" ms") || unit.starts_with(" millisecond") ||
-                          unit.starts_with(" second") || unit.starts_with(" byte") ||
-                          unit.starts_with(" out of ");
-    if (!measures) out += text.substr(0, end);
-    text.remove_prefix(end);
-  }
-  return out;
-}
 
 /// Requests that are written to the disk together.
 constexpr std::size_t taken_in_at_once = 64;
@@ -115,7 +97,7 @@ class ThreadedExporter final : public Exporter {
 
   void finish(std::chrono::milliseconds deadline) override {
     std::unique_lock lock(mutex_);
-    hurry_ = true;
+    hurry_ = finishing_ = true;
     post_->wake();
     changed_.wait_for(lock, deadline,
                       [this] { return counters_.waiting == 0 && nothing_incoming(); });
@@ -133,6 +115,9 @@ class ThreadedExporter final : public Exporter {
 
   std::vector<std::string> take_notes() override {
     const std::lock_guard lock(mutex_);
+    if (const auto left_out = trouble_.take_left_out(Clock::now(), finishing_); left_out != 0)
+      notes_.add(fmt::format("{}: {} more failures, which came and went, are not listed",
+                             endpoint_.name, left_out));
     auto notes = notes_.take();
     if (const auto more = notes_.take_excess(); more != 0)
       notes.push_back(fmt::format("and {} more notes about sending", more));
@@ -291,7 +276,7 @@ class ThreadedExporter final : public Exporter {
     }
   }
 
-  /// With the lock. Trouble is reported when it begins, changes and ends, not at every try.
+  /// With the lock. An end is reported where the failure was.
   void report(Outcome outcome, const std::string& text) {
     const bool recovered = outcome == Outcome::taken && failing_;
     failing_ = outcome == Outcome::retried;
@@ -299,16 +284,15 @@ class ThreadedExporter final : public Exporter {
       notes_.add(fmt::format("{}: {}; requests that it refuses for their size are split",
                              endpoint_.name, text));
     if (outcome == Outcome::split) return;
-    if (recovered)
+    if (recovered && std::exchange(reported_failure_, false))
       notes_.add(fmt::format("{} accepts {} again", endpoint_.name, names_of(signal_).name));
-    std::string trouble = without_measures(text);
-    if (trouble != trouble_ && !trouble.empty()) {
+    if (trouble_.add(text, Clock::now())) {
+      reported_failure_ = reported_failure_ || failing_;
       const char* consequence = outcome == Outcome::taken     ? ""
                                 : outcome == Outcome::retried ? "; retrying"
                                                               : "; the request was dropped";
       notes_.add(fmt::format("{}: {}{}", endpoint_.name, text, consequence));
     }
-    trouble_ = std::move(trouble);
   }
 
   void publish() {
@@ -338,8 +322,9 @@ class ThreadedExporter final : public Exporter {
   std::uint64_t incoming_bytes_ = 0, overflowed_incoming_ = 0;
   bool taking_in_ = false;  ///< one request is neither there nor in the spool
   std::size_t held_ = 0;    ///< the spool has them, and has not tried to write them
-  bool hurry_ = false, stopping_ = false;
+  bool hurry_ = false, finishing_ = false, stopping_ = false;
   ExportCounters counters_;
+  Trouble trouble_;
   Notes notes_{limits::export_notes, Notes::Repeats::kept};
 
   // Of the thread alone, but for Post::wake().
@@ -348,8 +333,7 @@ class ThreadedExporter final : public Exporter {
   const std::function<std::vector<std::string>(std::string_view)> split_;
   Backoff backoff_;
   Clock::time_point next_try_;
-  bool asked_to_wait_ = false, failing_ = false, reported_split_ = false;
-  std::string trouble_;  ///< reported last, without_measures()
+  bool asked_to_wait_ = false, failing_ = false, reported_failure_ = false, reported_split_ = false;
   std::thread thread_;
 };
 

@@ -29,6 +29,9 @@ namespace {
 /// Files that are written together.
 constexpr std::size_t files_at_once = 32;
 
+/// What file systems mostly give to a file at a time. Small requests would take several times their bytes.
+constexpr std::uint64_t block_bytes = 4096;
+
 /// The name of one of them while it is written: one writer, the same names.
 std::string unfinished(std::size_t index) {
   return fmt::format("unfinished-{}", index);
@@ -101,6 +104,10 @@ Result<Spool> Spool::open(const std::string& directory, std::uint64_t bytes,
   return spool;
 }
 
+std::uint64_t Spool::room_of(std::uint64_t bytes) const {
+  return directory_ ? (bytes + block_bytes - 1) / block_bytes * block_bytes : bytes;
+}
+
 /// Held until the descriptor closes, by kill -9 at the latest.
 Result<void> Spool::lock(const std::string& path) {
   lock_ = FileDescriptor(::openat(directory_.get(), "lock",
@@ -133,7 +140,7 @@ Result<void> Spool::list() {
     struct stat status {};
     if (!name || ::fstatat(directory_.get(), file->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
-    const auto bytes = static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
+    const auto bytes = room_of(static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0)));
     put({name->time, name->whole, name->time, bytes, {}, 0});
     held_ += bytes;
   }
@@ -162,10 +169,11 @@ void Spool::add(std::string content, bool in_use) {
 
 /// `whole`: what it is a part of, which is there as long as it is half replaced.
 void Spool::append(std::string content, bool in_use, const Entry* whole) {
-  const std::uint64_t bytes = content.size();
+  const std::uint64_t bytes = room_of(content.size());
   if (bytes > most_) {
     ++overflowed_;
-    notes_.add(fmt::format("a request of {} bytes does not fit in the spool of {}", bytes, most_));
+    notes_.add(fmt::format("a request of {} bytes does not fit in the spool of {}", content.size(),
+                           most_));
     return;
   }
   make_room(bytes, in_use);

@@ -33,14 +33,14 @@ class Spool {
   static constexpr std::uint64_t max_in_memory = 64U << 20;
 
   /// Takes up what an earlier process left in `directory` (made, 0700, when it is missing); empty:
-  /// in memory. `bytes`: most that is kept. `suffix`: of the files, a constant. Errors: usage
+  /// in memory. `bytes`: most that is kept; of a file, whole blocks. `suffix`: of the files, a constant. Errors: usage
   /// (others may write to it; it is in use), not_found, not_permitted, failed.
   static Result<Spool> open(const std::string& directory, std::uint64_t bytes,
                             std::string_view suffix = otlp_files);
 
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
-  /// Of all requests.
+  /// That all requests take, as open() counts them.
   [[nodiscard]] std::uint64_t bytes() const { return held_; }
   /// Unix time (ns) when the one that came first came; 0: there is none. One that was deferred, or a part,
   /// came when it was first there, as far as this process knows.
@@ -78,12 +78,13 @@ class Spool {
     std::uint64_t time = 0;   ///< Unix time in ns when it came or was deferred, made unique
     std::uint64_t whole = 0;  ///< time of the one that it is a part of; 0: none. Both are its name
     std::uint64_t came = 0;
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0;  ///< room_of() it
     std::string content;  ///< empty: in the file
     unsigned tries = 0;
   };
 
   Spool(std::uint64_t bytes, std::string_view suffix) : suffix_(suffix), most_(bytes) {}
+  [[nodiscard]] std::uint64_t room_of(std::uint64_t bytes) const;
   Result<void> lock(const std::string& path);
   Result<void> list();
   void remove_half_replaced();

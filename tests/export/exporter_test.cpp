@@ -8,6 +8,7 @@
 #include "base/limits.hpp"
 #include "export/full_disk.hpp"
 #include "export/receiver.hpp"
+#include "export/trouble.hpp"
 
 namespace vitrine::exporter {
 namespace {
@@ -118,6 +119,43 @@ TEST_P(ExporterTo, TriesAgainUntilItIsTaken) {
   EXPECT_EQ(to->counters().refused, 0U);
   EXPECT_THAT(notes, Contains(HasSubstr("503")));
   EXPECT_EQ(notes.back(), "127.0.0.1:" + collector.port() + " accepts profiles again");
+}
+
+TEST_P(ExporterTo, AFailureThatComesAndGoesIsReportedOnceAMinute) {
+  Receiver collector = receiver({"503", "200", "503", "200", "503", "200", "503", "200"});
+  const auto to = exporter(options(collector.url()));
+  for (const char* text : {"a", "b", "c", "d"}) to->send(text);
+  collector.next(8);
+  EXPECT_THAT(notes_after(*to), ElementsAre(HasSubstr("503"), HasSubstr("accepts profiles again"),
+                                            HasSubstr("3 more failures")));
+  EXPECT_EQ(to->counters().sent, 4U);
+  EXPECT_EQ(to->counters().retried, 4U);
+}
+
+TEST(Trouble, IsReportedAgainAfterAMinuteAndCountedMeanwhile) {
+  Trouble trouble;
+  const Trouble::Time start{};
+  EXPECT_TRUE(trouble.add("503", start));
+  EXPECT_TRUE(trouble.add("timed out after 3 ms", start + 1s));  // another one
+  EXPECT_FALSE(trouble.add("timed out after 4 ms", start + 2s));
+  for (int second = 2; second < 32; ++second) {
+    EXPECT_FALSE(trouble.add("", start + std::chrono::seconds(second)));
+    EXPECT_FALSE(trouble.add("503", start + std::chrono::seconds(second)));
+  }
+  EXPECT_EQ(trouble.take_left_out(start + 32s, false), 0U);
+  // The last one lasts: it is reported, and not counted. A new report does not put the number off.
+  EXPECT_TRUE(trouble.add("503", start + 61s));
+  EXPECT_FALSE(trouble.add("503", start + 62s));
+  EXPECT_EQ(trouble.take_left_out(start + 62s, false), 29U);
+  EXPECT_EQ(trouble.take_left_out(start + 200s, true), 0U);
+}
+
+TEST(Trouble, FailuresThatAllDifferAreBoundedToo) {
+  Trouble trouble;
+  std::size_t reported = 0;
+  for (int i = 0; i < 100; ++i) reported += trouble.add("no " + std::to_string(i), {}) ? 1 : 0;
+  EXPECT_EQ(reported, Trouble::most);
+  EXPECT_EQ(trouble.take_left_out({}, true), 100 - Trouble::most);
 }
 
 TEST_P(ExporterTo, TroubleIsToldOnceNotAtEveryTry) {

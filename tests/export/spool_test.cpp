@@ -24,6 +24,7 @@ using testing::IsEmpty;
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t plenty = 1U << 20;
+constexpr std::uint64_t block = 4096;
 
 std::string packed(const std::string& text) {
   return gzip(text).value();
@@ -92,9 +93,9 @@ TEST(Spool, NobodyElseReadsIt) {
 
 TEST(Spool, TheOldestGoWhenItIsFull) {
   Folder folder;
-  const std::uint64_t one = packed("a").size();
   for (const std::string& directory : {std::string(), folder.string()}) {
-    auto spool = Spool::open(directory, 3 * one).value();
+    const std::uint64_t one = directory.empty() ? packed("a").size() : block;
+    auto spool = Spool::open(directory, 4 * one - 1).value();
     for (const char* text : {"a", "b", "c", "d", "e"}) spool.add(packed(text), false);
     EXPECT_EQ(spool.overflowed(), 2U);
     EXPECT_THAT(all_of(spool), ElementsAre("c", "d", "e"));
@@ -111,12 +112,12 @@ TEST(Spool, WhatIsBeingSentStays) {
 
 TEST(Spool, ASmallerBoundHoldsForWhatIsThereAlready) {
   Folder folder;
-  const std::uint64_t one = packed("a").size();
   {
     auto spool = Spool::open(folder.string(), plenty).value();
     for (const char* text : {"a", "b", "c"}) spool.add(packed(text), false);
+    EXPECT_EQ(spool.bytes(), 3 * block);
   }
-  auto spool = Spool::open(folder.string(), one).value();
+  auto spool = Spool::open(folder.string(), 2 * block - 1).value();
   EXPECT_EQ(spool.overflowed(), 2U);
   EXPECT_THAT(all_of(spool), ElementsAre("c"));
 }
@@ -280,15 +281,15 @@ TEST(Spool, TheWholeOrItsPartsAreThere) {
 
 TEST(Spool, PartsTakeTheRoomOfTheWhole) {
   Folder folder;
-  const std::string whole(1000, 'x'), half(500, 'x');
+  const std::string whole(2 * block, 'x'), half(block, 'x');
   for (const std::string& directory : {std::string(), folder.string()}) {
-    auto spool = Spool::open(directory, 1500).value();
+    auto spool = Spool::open(directory, 3 * block).value();
     spool.add(whole, false);
     spool.add(half, false);
     spool.replace_first({half, half});
     EXPECT_EQ(spool.overflowed(), 0U);
     EXPECT_EQ(spool.size(), 3U);
-    EXPECT_EQ(spool.bytes(), 1500U);
+    EXPECT_EQ(spool.bytes(), 3 * block);
   }
 }
 
