@@ -200,6 +200,7 @@ Result<std::string> encode_html(const Profile& profile, const EncodeOptions& opt
 struct RequestLimits {
   std::size_t bytes = std::size_t{1} << 20;
   std::size_t rows = 10'000;  ///< samples of OTLP, lines of JSON
+  bool one_process = false;   ///< of OTLP: a request has samples of one process
 };
 
 /// A profile as several requests, none larger than asked.
@@ -207,9 +208,8 @@ struct Requests {
   std::vector<std::string> bodies;
   std::uint64_t too_large = 0;  ///< samples left out: one of them alone is larger
 };
-/// Each is of one process and one measure: an engine that takes half of a request and refuses the
-/// rest would have that half again with each try. What was lost and what went wrong is in the first.
-/// No samples: no request.
+/// Each is of one measure, as engines may take one and refuse the other, and of as many processes as
+/// there is room for. What was lost and what went wrong is in the first. No samples: no request.
 Requests encode_otlp_requests(const Profile& profile, const EncodeOptions& options,
                               const RequestLimits& limits);
 

@@ -374,12 +374,21 @@ class Otlp {
 /// protobuf's messages are smaller than 2 GiB.
 constexpr std::size_t largest_message = std::numeric_limits<std::int32_t>::max();
 
-/// Encodes the samples of one part, or pieces of them until none is larger than the limits.
-void add_requests(Requests& out, Otlp& encoder, const Parts::value_type& part,
+/// Samples of one measure, those of a process beside each other.
+using SamplesOfMeasure = std::span<const Sample* const>;
+
+Parts parts_of(SamplesOfMeasure samples) {
+  Parts parts;
+  for (const Sample* sample : samples) parts[{sample->process, sample->measure}].push_back(sample);
+  return parts;
+}
+
+/// Encodes `samples` as one request, or pieces of them until none is larger than the limits.
+void add_requests(Requests& out, Otlp& encoder, SamplesOfMeasure samples,
                   const RequestLimits& limits) {
-  const Samples& samples = part.second;
   const bool first = out.bodies.empty();
-  std::string body = encoder.bytes({part}, first);
+  const Parts parts = parts_of(samples);
+  std::string body = encoder.bytes(parts, first);
   const std::size_t too_many =
       std::max(body.size() / limits.bytes, encoder.rows_written() / limits.rows);
   if (body.size() <= limits.bytes && encoder.rows_written() <= limits.rows) {
@@ -387,7 +396,7 @@ void add_requests(Requests& out, Otlp& encoder, const Parts::value_type& part,
     return;
   }
   if (samples.size() == 1) {
-    if (first) body = encoder.bytes({part}, false);
+    if (first) body = encoder.bytes(parts, false);
     if (body.size() <= limits.bytes)
       out.bodies.push_back(std::move(body));
     else
@@ -397,11 +406,28 @@ void add_requests(Requests& out, Otlp& encoder, const Parts::value_type& part,
   std::string().swap(body);  // an assignment would keep its memory
   const std::size_t pieces = std::min(samples.size(), too_many + 1);
   for (std::size_t piece = 0; piece < pieces; ++piece) {
-    const auto place = [&](std::size_t at) {
-      return samples.begin() + static_cast<std::ptrdiff_t>(samples.size() * at / pieces);
-    };
-    add_requests(out, encoder, {part.first, Samples(place(piece), place(piece + 1))}, limits);
+    const std::size_t begin = samples.size() * piece / pieces;
+    const std::size_t end = samples.size() * (piece + 1) / pieces;
+    add_requests(out, encoder, samples.subspan(begin, end - begin), limits);
   }
+}
+
+/// Puts processes together while their samples cannot exceed the rows of a request: what is encoded at once
+/// stays small, and few requests are encoded again in pieces.
+void add_requests(Requests& out, Otlp& encoder, const Parts& parts, Measure measure,
+                  const RequestLimits& limits) {
+  Samples together;
+  const auto send = [&] {
+    if (!together.empty()) add_requests(out, encoder, together, limits);
+    together.clear();
+  };
+  for (const auto& [key, samples] : parts) {
+    if (key.second != measure) continue;
+    if (limits.one_process || samples.size() > limits.rows - std::min(together.size(), limits.rows))
+      send();
+    together.insert(together.end(), samples.begin(), samples.end());
+  }
+  send();
 }
 
 }  // namespace
@@ -417,10 +443,12 @@ Result<std::string> encode_otlp(const Profile& profile, const EncodeOptions& opt
 Requests encode_otlp_requests(const Profile& profile, const EncodeOptions& options,
                               const RequestLimits& limits) {
   const RequestLimits bounded{std::clamp<std::size_t>(limits.bytes, 1, largest_message),
-                              std::max<std::size_t>(limits.rows, 1)};
+                              std::max<std::size_t>(limits.rows, 1), limits.one_process};
   Requests out;
   Otlp encoder(profile, options);
-  for (const auto& part : parts_of(profile)) add_requests(out, encoder, part, bounded);
+  const Parts parts = parts_of(profile);
+  for (const Measure measure : {Measure::on_cpu, Measure::off_cpu})
+    add_requests(out, encoder, parts, measure, bounded);
   return out;
 }
 

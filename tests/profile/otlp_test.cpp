@@ -195,9 +195,41 @@ Totals checked(const Requests& requests) {
   return checked(paths);
 }
 
-TEST(Otlp, ARequestIsOfOneProcessAndOneMeasure) {
+TEST(Otlp, ARequestIsOfOneMeasure) {
   const Profile profile = small_profile();
   const Requests requests = encode_otlp_requests(profile, {}, {});
+  ASSERT_EQ(requests.bodies.size(), 2U);
+  for (const std::string& body : requests.bodies) {
+    const Profile one = decode_otlp(body).value();
+    EXPECT_EQ(one.processes.size(), 2U);
+    for (const Sample& sample : one.samples) EXPECT_EQ(sample.measure, one.samples.front().measure);
+  }
+  EXPECT_EQ(checked(requests), expected(profile));
+}
+
+TEST(Otlp, ManySmallProcessesAreOneRequest) {
+  Profile profile = large_profile(1'000, 20);
+  profile.processes.clear();
+  for (std::uint32_t pid = 1; pid <= 500; ++pid)
+    profile.processes.push_back({pid, "churn", "/srv/churn", {}});
+  for (std::size_t i = 0; i < profile.samples.size(); ++i)
+    profile.samples[i].process = static_cast<Index>(i * 7 % 500);
+  const RequestLimits plenty{.bytes = 1U << 30};
+  EXPECT_EQ(encode_otlp_requests(profile, {}, plenty).bodies.size(), 2U);
+  const RequestLimits small{.bytes = 100'000, .rows = 90};
+  const Requests requests = encode_otlp_requests(profile, {}, small);
+  EXPECT_EQ(requests.too_large, 0U);
+  for (const std::string& body : requests.bodies) {
+    EXPECT_LE(body.size(), small.bytes);
+    EXPECT_LE(rows(body), small.rows);
+  }
+  EXPECT_LT(requests.bodies.size(), 60U);
+  EXPECT_EQ(checked(requests), expected(profile));
+}
+
+TEST(Otlp, ARequestIsOfOneProcessWhereThatIsAsked) {
+  const Profile profile = small_profile();
+  const Requests requests = encode_otlp_requests(profile, {}, {.one_process = true});
   std::set<std::pair<std::uint32_t, bool>> parts;
   for (const Sample& sample : profile.samples)
     parts.emplace(sample.process, sample.measure == Measure::on_cpu);

@@ -67,6 +67,8 @@ Result<std::unique_ptr<ProfileSender>> SendingOptions::open(profile::EncodeOptio
     encoding.attributes =
         profile::AttributeChoice(attributes_.empty() ? attributes_for(engine) : attributes_);
     encoding.off_cpu_period = engine == exporter::Engine::parca;
+    // It takes the processes of a request one after the other, and ends at the first that it refuses.
+    limits.one_process = engine == exporter::Engine::pyroscope;
     options.split = [encoding](std::string_view request) {
       auto parts = profile::split_otlp_request(request, encoding);
       return parts && parts->too_large == 0 ? std::move(parts->bodies) : std::vector<std::string>();
