@@ -102,9 +102,13 @@ std::vector<Metric> TimeTotals::metrics() const {
   std::vector<Metric> metrics;
   const auto add = [&](std::string name, std::string text_name, std::string description,
                        const Totals& totals) {
-    Metric metric{MetricKind::counter,    std::move(name),
-                  std::move(text_name),   "s",
-                  std::move(description), {}};
+    Metric metric{MetricKind::counter,
+                  std::move(name),
+                  std::move(text_name),
+                  "s",
+                  std::move(description),
+                  {},
+                  keys_};
     for (const auto& [key, total] : totals) {
       telemetry::Point point;
       point.attributes = total.attributes;

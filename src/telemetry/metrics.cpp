@@ -149,10 +149,14 @@ Metric plain_metric(MetricKind kind, std::string_view name, std::uint64_t value,
 void merge(std::vector<Metric>& into, std::vector<Metric> more) {
   for (Metric& metric : more) {
     const auto known = std::ranges::find(into, metric.name, &Metric::name);
-    if (known == into.end())
+    if (known == into.end()) {
       into.push_back(std::move(metric));
-    else
-      std::ranges::move(metric.points, std::back_inserter(known->points));
+      continue;
+    }
+    std::ranges::move(metric.points, std::back_inserter(known->points));
+    for (std::string& key : metric.keys)
+      if (std::ranges::find(known->keys, key) == known->keys.end())
+        known->keys.push_back(std::move(key));
   }
 }
 

@@ -64,6 +64,9 @@ struct Metric {
   std::string unit;         ///< of OTLP (UCUM)
   std::string description;  ///< a sentence
   std::vector<Point> points;
+  /// Keys of attributes, in the order in which labels of text formats are named, whether or not a
+  /// point has them: a name stays the same while points come and go.
+  std::vector<std::string> keys{};
 };
 
 /// A number without labels. `name`: of text formats; in OTLP it has dots for underscores.

@@ -47,6 +47,7 @@ void append_label(std::string_view name, std::string_view value, std::string& la
 class LabelNames {
  public:
   explicit LabelNames(const Metric& metric) {
+    for (const std::string& key : metric.keys) add(key);
     for (const Point& point : metric.points)
       for (const Attribute& one : point.attributes) add(one.key);
   }

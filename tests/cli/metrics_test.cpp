@@ -244,6 +244,14 @@ TEST(ReductionMetrics, ValuesPastTheBudgetOfAKeyAreOne) {
   EXPECT_THAT(then, HasSubstr("vitrine_trace_folded_values{key=\"tenant\"} 1\n"));
 }
 
+TEST(ReductionMetrics, ALabelHasOneNameWhicheverRowsHaveIt) {
+  ReductionTable table = counts_by_tenant({{text("late"), 3}});
+  table.by = {"a.b", "a_b"};
+  table.rows[0].keys = {{}, text("late")};
+  EXPECT_THAT(ReductionMetrics(10).text(table),
+              HasSubstr("{probe=\"shop:order\",by_a_b=\"late\"} 3\n"));
+}
+
 TEST(ReductionMetrics, ExemplarsHaveTheirSpan) {
   ReductionTable table = values(ReductionKind::latency, {std::uint64_t{2'000'000}});
   table.rows[0].exemplar = query::ReductionExemplar{

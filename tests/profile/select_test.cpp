@@ -141,5 +141,14 @@ TEST(TimeTotals, AnEmptyLabelIsNone) {
   EXPECT_THAT(unlabelled, ElementsAre(static_cast<double>(unlabelled_ns) / 1e9));
 }
 
+TEST(TimeTotals, ALabelHasOneNameWhicheverSamplesHaveIt) {
+  Profile profile = small_profile();
+  for (LabelSet& set : profile.label_sets) set = {{"a_b", "late"}};
+  TimeTotals totals({"a.b", "a_b"}, 100, 100);
+  totals.add(profile);
+  EXPECT_THAT(telemetry::prometheus_text(totals.metrics()),
+              testing::HasSubstr("vitrine_cpu_seconds_total{by_a_b=\"late\"} "));
+}
+
 }  // namespace
 }  // namespace vitrine::profile

@@ -221,6 +221,20 @@ TEST(Requests, HalvesHaveTheSameItems) {
     EXPECT_LT(split_request(text).size(), 2U) << text;
 }
 
+TEST(MetricsText, ALabelKeepsItsNameWhateverPointsHave) {
+  Metric metric{MetricKind::counter, "f", "f", "1", "F.", {}, {"a.b", "a_b"}};
+  Point late = counted(1), first = counted(2);
+  late.attributes = {{"a_b", "late"}};
+  first.attributes = {{"a.b", "first"}};
+  metric.points = {late};
+  std::vector<Metric> metrics{metric};
+  EXPECT_THAT(prometheus_text(metrics), testing::HasSubstr("f_total{by_a_b=\"late\"} 1\n"));
+  metric.points = {first};
+  merge(metrics, {metric});
+  EXPECT_THAT(prometheus_text(metrics), testing::HasSubstr("f_total{by_a_b=\"late\"} 1\n"
+                                                           "f_total{a_b=\"first\"} 2\n"));
+}
+
 TEST(MetricsText, OpenMetricsHasExemplarsAndAnEnd) {
   Metric metric{MetricKind::counter, "f", "vitrine_probe_fires", "1", "Fires.", {counted(3)}};
   metric.points[0].exemplar = Exemplar{1'500'000'000, std::int64_t{1}, "1", in_span};

@@ -77,6 +77,14 @@ class Labels {
     return labels;
   }
 
+  /// Of all rows, whether or not they have them.
+  [[nodiscard]] std::vector<std::string> keys() const {
+    std::vector<std::string> keys;
+    for (const telemetry::Attribute& own : start({})) keys.push_back(own.key);
+    keys.insert(keys.end(), keys_.begin(), keys_.end());
+    return keys;
+  }
+
   /// Labels of vitrine's own come first.
   [[nodiscard]] std::size_t own() const { return table_.value.empty() ? 1 : 2; }
 
@@ -303,6 +311,7 @@ std::vector<Metric> ReductionMetrics::of(const ReductionTable& table, std::int64
   if (table.others.count > 0) show(labels.of_rest(), table.others);
 
   std::vector<Metric> metrics{metric_of(table.kind)};
+  metrics.front().keys = labels.keys();
   const auto ends = table.kind == ReductionKind::latency     ? latency_ends()
                     : table.kind == ReductionKind::histogram ? value_ends(table)
                                                              : std::vector<End>();
@@ -325,9 +334,11 @@ std::vector<Metric> ReductionMetrics::of(const ReductionTable& table, std::int64
       budget_.folded_values("vitrine.trace.folded.values", "vitrine_trace_folded_values");
   if (!values.points.empty()) metrics.push_back(std::move(values));
   if (name.empty()) return metrics;
-  for (Metric& metric : metrics)
+  for (Metric& metric : metrics) {
+    metric.keys.insert(metric.keys.begin(), trace_key);
     for (telemetry::Point& point : metric.points)
       point.attributes.insert(point.attributes.begin(), {trace_key, readable(name)});
+  }
   return metrics;
 }
 
