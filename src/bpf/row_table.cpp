@@ -72,8 +72,8 @@ void RowTable::take(const Sink& sink) {
 }
 
 void RowTable::end(std::uint32_t generation, const Sink& sink) {
-  const auto models = models_.begin() + ((generation & 1) != 0 ? half(generation).size() : 0);
-  std::fill_n(models, half(generation).size(), false);
+  const auto size = static_cast<std::ptrdiff_t>(half(generation).size());
+  std::fill_n(models_.begin() + ((generation & 1) != 0 ? size : 0), size, false);
   looked_[generation & 1].clear();
   for (const std::uint32_t number : std::exchange(known_[generation & 1], {})) {
     take(number, sink);
