@@ -412,6 +412,30 @@ TEST_F(ByLabel, OfThreadRecordsAndTheirTraceIds) {
                                    Pair(ElementsAre(none, none, none), 1)));
 }
 
+// What was found in a block of vitrine's writer is kept, but not longer than its keys have the same names.
+TEST_F(ByLabel, OfARecordInOurWritersBlockWhoseKeyIsNamedLater) {
+  OwnTracer own(options());
+  own.trace(vitrine_test_site, what);
+  OwnSet set;
+  Record record;
+  record.put(9, 8, {"acme"});
+  set.put({{"route", "/a"}}, 1);
+  auto& head = *reinterpret_cast<layout::SerialSet*>(set.block);
+  const std::size_t at = (head.trailer.total_bytes + 7) / 8 * 8;
+  std::memcpy(set.block + at, record.bytes, 256);
+  head.trailer.total_bytes = static_cast<std::uint32_t>(at + 256);
+  v1_slot = address_of(set.block);
+  record_slot = address_of(set.block + at);
+  vitrine_target target = target_with(0);
+  target.definitions[1].selected_key[0] = 0;
+  ASSERT_TRUE(own.tracer->want(::getpid(), target));
+  for (int i = 0; i < 2; ++i) vitrine_test_fire(0);
+  ASSERT_TRUE(own.tracer->want(::getpid(), target_with(0)));
+  for (int i = 0; i < 3; ++i) vitrine_test_fire(0);
+  EXPECT_THAT(counts_by_label(own), UnorderedElementsAre(Pair(ElementsAre("(not set)"), 2),
+                                                         Pair(ElementsAre("acme"), 3)));
+}
+
 TEST_F(ByLabel, LongValuesAreCutAndCounted) {
   OwnTracer own(options());
   own.trace(vitrine_test_site, what);

@@ -2,7 +2,11 @@
 // publisher keeps it.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <functional>
+#include <optional>
 
 #include "observe/trace_subject.hpp"
 #include "observe/writer_labels.hpp"
@@ -61,6 +65,56 @@ TEST(TraceOfManyDefinitions, ReportsThoseThatItDoesNotRead) {
               testing::Contains("labels of process " + std::to_string(child.pid()) +
                                 ": read 16 of 17 definitions"));
   std::filesystem::remove_all(place);
+}
+
+/// `program` fires until `holds`, or patience ends.
+bool fires_until(Child& program, Trace& trace, const std::function<bool()>& holds) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!holds() && std::chrono::steady_clock::now() < end) {
+    EXPECT_EQ(tell(program, "fire 1"), "fire");
+    collect_rest(trace);
+  }
+  return holds();
+}
+
+// A record may be in force before the process has named its keys: the kernel, which selects labels by the numbers of
+// keys, has to be given them then.
+TEST(TraceOfLateKeys, AreGroups) {
+  Child child = start_trace_subject({}, TRACE_LATE_KEYS);
+  TraceOptions options = of_process(child.pid(), {"late:shot"});
+  options.query.reduction.emplace();
+  options.query.reduction->by = *query::parse_items("label.tenant");
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  const auto counted = [&](const std::optional<std::string>& tenant) {
+    const auto table = trace->reduction();
+    EXPECT_TRUE(table);
+    return std::ranges::any_of(table->rows, [&](const query::ReductionRow& row) {
+      return row.keys.at(0).has_value() == tenant.has_value() && row.count != 0;
+    });
+  };
+  EXPECT_TRUE(fires_until(child, *trace, [&] { return counted(std::nullopt); }));
+  EXPECT_FALSE(counted("acme"));
+  EXPECT_EQ(tell(child, "name"), "name");
+  EXPECT_TRUE(fires_until(child, *trace, [&] { return counted("acme"); }));
+}
+
+TEST(TraceOfLateKeys, AreInConditions) {
+  Child child = start_trace_subject({}, TRACE_LATE_KEYS);
+  TraceOptions options = of_process(child.pid(), {"late:shot"});
+  options.query.where = *query::Expression::parse("label.tenant == 'acme'");
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, "fire 3"), "fire");
+  EXPECT_TRUE(collect_rest(*trace).empty());
+  EXPECT_EQ(tell(child, "name"), "name");
+  std::size_t seen = 0;
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (seen == 0 && std::chrono::steady_clock::now() < end) {
+    EXPECT_EQ(tell(child, "fire 1"), "fire");
+    seen = collect_rest(*trace).size();
+  }
+  EXPECT_GT(seen, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, TraceLabels, testing::ValuesIn(format_matrix()), name_of_writer);

@@ -23,6 +23,7 @@ constexpr std::uint64_t no_image = ~0ULL;  // of a process that is not read
 constexpr auto cheap_look = std::chrono::milliseconds(10);
 constexpr int max_slow_looks = 4;  // at one process
 constexpr auto key_look_interval = std::chrono::milliseconds(500);
+constexpr std::size_t key_looks = 16;  // each may be a search of a process's mappings
 constexpr std::chrono::nanoseconds no_time{0};
 constexpr std::size_t places_known =
     64 * 1024;  // a process that loads and unloads has ever new ones
@@ -46,6 +47,11 @@ pid_t kernel_tgid_of(pid_t pid) {
 /// Whether a process has ended, or is no longer or not yet the program that it executes: no trouble.
 bool has_gone(const Error& error) {
   return error.code == ErrorCode::not_found || error.code == ErrorCode::interrupted;
+}
+
+/// Whether records of a definition name keys by number.
+bool numbers_keys(const vitrine_definition& definition) {
+  return definition.shape == VITRINE_SIZED_RECORD || definition.shape == VITRINE_COUNTED_RECORD;
 }
 
 /// Index of `key` in a record's key map, plus one; 0: records cannot have it.
@@ -72,7 +78,8 @@ struct LabelsLook {
   int slow_looks = 0;       ///< that took longer than the first may
   bool is_reported = false;
   bool left_out_is_reported = false;
-  bool is_costly = false;  ///< to look again takes more than `cheap_look`
+  bool is_costly = false;          ///< to look again takes more than `cheap_look`
+  std::uint64_t given_schema = 0;  ///< Subject::schema_version() of what the kernel was given
 
   /// Of all looks, and this one's part of them: bytes that are kept.
   std::shared_ptr<std::size_t> all_bytes;
@@ -84,6 +91,10 @@ struct LabelsLook {
   ~LabelsLook() { hold(0); }
 
   [[nodiscard]] bool is_slow() const { return slow_looks != 0; }
+  /// For LackingKeys.
+  [[nodiscard]] std::uint64_t look_for_schema() const {
+    return subject ? subject->look_for_schema() : given_schema;
+  }
   void hold(std::size_t now) {
     if (all_bytes) *all_bytes += now - bytes;
     bytes = now;
@@ -92,7 +103,10 @@ struct LabelsLook {
 
 EventLabels::EventLabels(bpf::ProcessTable& table, limits::LabelLimits limits,
                          std::vector<query::Selected> selected)
-    : table_(table), limits_(limits), selected_(std::move(selected)) {}
+    : table_(table),
+      limits_(limits),
+      selected_(std::move(selected)),
+      lacking_keys_(limits::observed_processes, key_looks) {}
 
 EventLabels::~EventLabels() = default;
 
@@ -130,7 +144,10 @@ void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
   if (its.own && its.look->subject) {
     LabelsLook& look = *its.look;
     // One that is slow is looked at again when the others have had their time.
-    if ((look.is_slow() || look.is_costly) && slow_looks_.left() <= no_time) return skip(look);
+    if ((look.is_slow() || look.is_costly) && slow_looks_.left() <= no_time) {
+      if (has_other_names(look)) unfinished_.insert(pid);
+      return skip(look);
+    }
     const sandbox::WorkBudget budget(budget_of(&look));
     const auto change = look.subject->refresh(budget);
     charge(look, budget);
@@ -192,6 +209,23 @@ bool EventLabels::take_image(LabelsLook& look) {
   return look.image == before;
 }
 
+/// Whether the kernel selects labels by names of keys, and was given others than the process declares now.
+bool EventLabels::has_other_names(const LabelsLook& look) const {
+  return !selected_.empty() && look.given_schema != look.subject->schema_version();
+}
+
+/// Whether the records of a process may have a selected label whose key has no name yet.
+bool EventLabels::lacks_selected(const vitrine_target& target) const {
+  const auto lacks = [&](const vitrine_definition& definition) {
+    for (std::size_t k = 0; k < std::min<std::size_t>(selected_.size(), VITRINE_SELECTED_LABELS);
+         ++k)
+      if (selected_[k].kind == query::Selected::Kind::label && definition.selected_key[k] == 0)
+        return numbers_keys(definition);
+    return false;
+  };
+  return std::any_of(target.definitions, target.definitions + target.definition_count, lacks);
+}
+
 /// Whether a number is the place of this definition.
 bool EventLabels::is_place(std::uint32_t number, const Definition& definition) const {
   return number < places_.size() && places_[number].format == definition.format &&
@@ -244,6 +278,9 @@ void EventLabels::configure(ProcessLabels& its) {
           fmt::format("labels of process {}: {}", look.subject->process().pid(), left_out));
     target = target_of(*look.subject);
     target.image = look.image;
+    look.given_schema = look.subject->schema_version();
+    if (lacks_selected(target))
+      lacking_keys_.add(look.subject->process().pid(), its.look, look.given_schema);
     // As it is found, unopened: its file system may not respond.
     if (auto file = target::open_at(look.subject->process().proc_dir(), "exe", O_PATH))
       if (const auto executable = executable_of(file->get())) assume(*executable, target);
@@ -278,10 +315,15 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& header,
                                        std::span<const bpf::FireSet> sets, ProcessLabels* its,
                                        bool has_pid) {
   shown_ = {};
-  if (header.epoch != epoch_) {
+  // An id names what the records of its own epoch have carried. A record that was begun before the epoch of decoded_
+  // (while it waited for a page, others of the next one came) has in its sets what those of its epoch carried
+  // (KeptSets): it is decoded by itself, neither found in decoded_ nor kept there.
+  const auto later = static_cast<std::int32_t>(header.epoch - epoch_);
+  if (later > 0) {
     decoded_.clear();
     epoch_ = header.epoch;
   }
+  const bool is_late = later < 0;
   if (header.pid <= 0) {
     complain("the process is in another PID namespace");
     return shown_;
@@ -304,34 +346,26 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& header,
   }
   LabelsLook& look = *its->look;
   if (!look.problem.empty()) complain(look.problem);
-  const bool again = look.problem.empty() && !assumed && take_keys(sets);
+  const bool again = !is_late && look.problem.empty() && !assumed && take_keys(sets);
   if (again)
     if (const DisplayedLabels* const known = decoded_.find(keys_)) return *known;
   bool lasts = again;
-  for (const bpf::FireSet& set : sets) lasts &= add(look, header, set, !again);
-  if (shown_.lacks_keys && look.subject && lacking_keys_.size() < limits::observed_processes)
-    lacking_keys_.insert_or_assign(header.pid,
-                                   LackingKeys{its->look, look.subject->schema_version()});
+  for (const bpf::FireSet& set : sets) lasts &= add(look, header, set, !again && !is_late);
+  if (shown_.lacks_keys && look.subject)
+    lacking_keys_.add(look.subject->process().pid(), its->look, look.subject->schema_version());
   if (assumed) require_all(look, sets);
   if (!lasts) return shown_;
   shown_.id = ++last_id_;
   return decoded_.keep(keys_, std::move(shown_));
 }
 
-bool EventLabels::have_keys_come() {
+std::vector<pid_t> EventLabels::take_named() {
   const auto now = std::chrono::steady_clock::now();
-  if (lacking_keys_.empty() || now < next_key_look_) return false;
+  if (lacking_keys_.empty() || now < next_key_look_) return {};
   next_key_look_ = now + key_look_interval;
-  bool have_come = false;
-  std::erase_if(lacking_keys_, [&](const auto& entry) {
-    const auto look = entry.second.look.lock();
-    if (!look || !look->subject) return true;
-    const bool has_come = look->subject->look_for_schema() != entry.second.schema_version;
-    have_come |= has_come;
-    return has_come;
-  });
-  if (have_come) decoded_.clear();
-  return have_come;
+  std::vector<pid_t> named = lacking_keys_.take_named();
+  if (!named.empty()) decoded_.clear();
+  return named;
 }
 
 /// Whether a process that the kernel did not know yet had no labels to read: it has executed nothing

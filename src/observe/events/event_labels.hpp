@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -18,6 +17,7 @@
 #include "bpf/event.hpp"
 #include "bpf/target_maps.hpp"
 #include "observe/events/decoded_sets.hpp"
+#include "observe/events/lacking_keys.hpp"
 #include "observe/labels/kernel_labels.hpp"
 #include "observe/labels/subject.hpp"
 #include "observe/process/registry.hpp"
@@ -78,9 +78,9 @@ class EventLabels {
   const DisplayedLabels& of(const vitrine_event_header& header, std::span<const bpf::FireSet> sets,
                             ProcessLabels* its, bool has_pid = true);
 
-  /// Looks, twice a second, whether processes whose records lacked names of keys have published them since. True: what
-  /// was displayed before must be asked for again.
-  bool have_keys_come();
+  /// Looks, twice a second, whether processes that lack names of keys have declared them since: those that have. What
+  /// was displayed before must be asked for again, and look_at() gives the kernel what it selects labels by.
+  std::vector<pid_t> take_named();
 
   /// What could not be done since the last call.
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
@@ -95,6 +95,8 @@ class EventLabels {
   void charge(LabelsLook& look, const sandbox::WorkBudget& budget);
   void skip(LabelsLook& look);
   static bool take_image(LabelsLook& look);
+  [[nodiscard]] bool has_other_names(const LabelsLook& look) const;
+  [[nodiscard]] bool lacks_selected(const vitrine_target& target) const;
   void configure(ProcessLabels& its);
   void assume(const vitrine_executable& executable, vitrine_target target);
   bool is_place(std::uint32_t number, const Definition& definition) const;
@@ -115,13 +117,8 @@ class EventLabels {
   /// What the slow ones may cost together: what is sampled meanwhile waits. Comes back slowly.
   target::TimeoutBudget slow_looks_{std::chrono::seconds(2)};
   std::chrono::milliseconds first_look_{10'000};
-  std::set<pid_t> unfinished_;  ///< processes to go on with
-  /// Of processes that lack names of keys: what they had published then.
-  struct LackingKeys {
-    std::weak_ptr<LabelsLook> look;
-    std::uint64_t schema_version = 0;
-  };
-  std::map<pid_t, LackingKeys> lacking_keys_;
+  std::set<pid_t> unfinished_;            ///< processes to go on with
+  LackingKeys<LabelsLook> lacking_keys_;  ///< that records have, or the kernel selects labels by
   std::chrono::steady_clock::time_point next_key_look_{};
   /// What is kept of the modules of all processes: bytes.
   std::shared_ptr<std::size_t> held_bytes_ = std::make_shared<std::size_t>(0);

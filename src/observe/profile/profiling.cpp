@@ -434,7 +434,7 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
 Result<void> LiveProfiling::look_at_samples() {
   const auto taken = TRY(take_samples());
   take_rows();
-  if (labels_->have_keys_come()) renew_rows();
+  if (!labels_->take_named().empty()) renew_rows();
   renew_clocks();
   give_go_files();
   ask_ahead();

@@ -114,6 +114,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   }
   TracedProcess* process_of(const vitrine_event_header& record);
   void look_at(ObservedProcess& process);
+  void look_at_named();
   void look_on();
   // Of processes:
   bool concerns(const target::ProcessEvent& event) override {
@@ -419,6 +420,7 @@ Result<std::size_t> LiveTrace::poll(milliseconds timeout, const Sink& sink) {
     auto polled = TRY(tracer_->poll(std::clamp(left, milliseconds(0), watch_interval),
                                     [&](const bpf::Fire& fire) { show(fire, sink); }));
     taken += polled;
+    look_at_named();
     if (polled == 0) look_on();
     if (options_.stop != nullptr && options_.stop->load()) break;
   } while (taken == 0 && Clock::now() < end);
@@ -445,9 +447,15 @@ Result<std::size_t> LiveTrace::pass_over() {
   return fires;
 }
 
+/// At processes that have named keys since.
+void LiveTrace::look_at_named() {
+  for (const pid_t pid : labels_->take_named())
+    if (ObservedProcess* process = processes_.find(pid))
+      labels_->look_at(pid, traced(*process).labels);
+}
+
 /// At a process that needed more than one look, while none waits.
 void LiveTrace::look_on() {
-  (void)labels_->have_keys_come();  // fires of sets without them are decoded anew
   if (const auto pid = labels_->take_unfinished())
     if (ObservedProcess* process = processes_.find(*pid))
       labels_->look_at(*pid, traced(*process).labels);

@@ -197,11 +197,19 @@ static __always_inline void select_from_record(struct selection* selection, __u3
   bpf_loop(256, select_from_attribute, selection, 0);
 }
 
+/// Of what was found in the record in a block of vitrine's writer: even, where those of sets are odd. It is another once
+/// the numbers of the selected keys are others.
+static __always_inline __u64 found_id_of(const struct own_block* block,
+                                         const struct vitrine_definition* definition) {
+  _Static_assert(sizeof definition->selected_key == sizeof(__u64), "one word");
+  return (block->id - 1) ^ *(const __u64*)definition->selected_key << 1;
+}
+
 /// The same once for all fires with vitrine's writer's block in force.
 static __always_inline void select_from_record_in(struct selection* selection,
                                                   const struct own_block* block, __u32 shape,
                                                   __u64 record) {
-  const __u64 id = block->id - 1;  // even, where those of sets are odd
+  const __u64 id = found_id_of(block, selection->definition);
   const struct selected_values* before = bpf_map_lookup_elem(&found_before, &id);
   if (before) {
     selection->s->found = *before;
