@@ -4,6 +4,9 @@
 #include <signal.h>
 
 #include <optional>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "observe/observe_subject.hpp"
 
@@ -117,6 +120,54 @@ TEST_P(Change, AnotherProcessWithItsNumberIsNotRead) {
     ASSERT_FALSE(snapshot) << snapshot->threads.size() << " threads of another process";
     EXPECT_EQ(snapshot.error().code, ErrorCode::not_found) << snapshot.error().message;
   }
+}
+
+/// What is seen within some time, in the middle of which the subject is sent a line.
+Snapshot seen_around(LabelReader& reader, test::Child& target, const std::string& line) {
+  std::jthread sender([&] {
+    std::this_thread::sleep_for(1s);
+    target.write(line + "\n");
+    EXPECT_TRUE(target.read_line());
+  });
+  auto seen = reader.read(3s);
+  EXPECT_TRUE(seen) << seen.error().message;
+  return seen ? *seen : Snapshot{};
+}
+
+std::vector<std::string> values_of(const Snapshot& snapshot, const std::string& key) {
+  std::vector<std::string> values;
+  for (const ThreadLabels& thread : snapshot.threads)
+    if (auto value = test::value_of(thread, key); !value.empty()) values.push_back(value);
+  return values;
+}
+
+// What is sampled is what threads show while they run: it is true of that time, whatever the process does later.
+TEST(ChangeWhileSampling, ALibraryThatIsLoadedTakesNothingAway) {
+  test::Child target = start_subject("spin");
+  auto reader = test::open_reader(target.pid(), Mode::ebpf);
+  ASSERT_TRUE(reader);
+  const Snapshot seen = seen_around(*reader, target, "libresolv.so.2");
+  std::vector<std::string> threads;
+  for (const auto& [tid, status] : test::threads_of(target.pid()))
+    threads.push_back(std::to_string(tid));
+  EXPECT_THAT(values_of(seen, "tid"), testing::UnorderedElementsAreArray(threads));
+  EXPECT_THAT(seen.notes, testing::IsEmpty());
+}
+
+TEST(ChangeWhileSampling, ThreadsOfBothProgramsAreSeen) {
+  test::Child target = start_subject("spin");
+  const auto before = test::threads_of(target.pid());
+  ASSERT_EQ(before.size(), 2U);
+  auto reader = test::open_reader(target.pid(), Mode::ebpf);
+  ASSERT_TRUE(reader);
+  const Snapshot seen = seen_around(*reader, target, "exec");
+  EXPECT_THAT(values_of(seen, "generation"), testing::ElementsAre("2"));
+  // The first thread goes on in the other program.
+  std::vector<std::string> others{std::to_string(before.rbegin()->first)};
+  for (const auto& [tid, status] : test::threads_of(target.pid()))
+    if (tid != target.pid()) others.push_back(std::to_string(tid));
+  EXPECT_THAT(values_of(seen, "tid"), testing::UnorderedElementsAreArray(others));
+  EXPECT_THAT(seen.notes, testing::Contains(testing::HasSubstr("executed another program")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, Change, testing::Values(Mode::snapshot, Mode::ebpf, Mode::ptrace),

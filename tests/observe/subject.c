@@ -13,10 +13,13 @@
  *   churn     threads start and end all the time; a line: how many have
  *   exec      a line: executes itself as `exec2`, whose label is generation=2
  *   work      four threads count; a line: the counts
+ *   spin      its threads, two, use the processor all the time; a line: loads the library with that
+ *             name, or executes itself as `spin` with the label generation=2 ("exec")
  *   edit      a thread sleeps with the label n=0 in force; a line: the main thread, which does not
  *             have that set in force, counts n up in place, and says what it is now
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -215,10 +218,36 @@ static void* shows_n(void* argument) {
   return argument;
 }
 
+/* --- spin */
+static void* spins(void* unused) {
+  show_tid();
+  for (;;) atomic_fetch_add(&counts[0], 1);
+  return unused;
+}
+
+static void spin(char** argv) {
+  if (argv[2] != NULL) put_in_force("generation", argv[2]);
+  start(spins, NULL);
+  puts("ready");
+  fflush(stdout);
+  struct pollfd input = {0, POLLIN, 0};
+  char line[64];
+  for (;;) {
+    atomic_fetch_add(&counts[0], 1);
+    if (poll(&input, 1, 0) == 0) continue;
+    if (fgets(line, sizeof line, stdin) == NULL) exit(0);
+    line[strcspn(line, "\n")] = 0;
+    if (strcmp(line, "exec") == 0) execl("/proc/self/exe", argv[0], "spin", "2", (char*)NULL);
+    puts(dlopen(line, RTLD_NOW) != NULL ? "loaded" : "failed");
+    fflush(stdout);
+  }
+}
+
 int main(int argc, char** argv) {
   char line[64];
   const char* kind = argc > 1 ? argv[1] : "";
   show_tid();
+  if (strcmp(kind, "spin") == 0) spin(argv);
   if (strcmp(kind, "signals") == 0) signals();
   if (strcmp(kind, "vfork") == 0) start(vforks, NULL);
   if (strcmp(kind, "vforks") == 0) start(vforks_again, NULL);

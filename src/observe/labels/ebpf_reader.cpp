@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "bpf/thread_iterator.hpp"
 #include "observe/labels/subject.hpp"
@@ -40,95 +41,187 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds longest_wait{100};  // between two looks at whether to stop
+constexpr milliseconds longest_wait{100};  // between two looks at whether to stop, and at changes
+
+std::uint64_t since_start_ns(Clock::time_point time) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count());
+}
+
+bool is_same(const Definition& left, const Definition& right) {
+  return left.format == right.format && left.module == right.module &&
+         left.location == right.location && left.reference == right.reference;
+}
 
 }  // namespace
 
 Result<std::unique_ptr<LabelReader>> EbpfReader::open(int pid, LabelOptions options) {
   auto subject = TRY(Subject::open(pid, options.limits, sandbox::WorkBudget(options.stop)));
   std::unique_ptr<EbpfReader> reader(new EbpfReader(std::move(subject), std::move(options)));
-  TRY(reader->begin_program());
+  reader->sampler_ = TRY(SubjectSampler::open(*reader->subject_));
+  TRY(reader->sampler_->sampler().start(reader->options_.sample_hz));
   return std::unique_ptr<LabelReader>(std::move(reader));
-}
-
-Result<void> EbpfReader::begin_program() {
-  sampler_ = TRY(SubjectSampler::open(*subject_));
-  counted_ = {};
-  return sampler_->sampler().start(options_.sample_hz);
 }
 
 std::vector<DefinitionInfo> EbpfReader::definitions() const {
   return describe(subject_->definitions());
 }
 
+// The kernel samples by what was found out about the process before. So that what has changed meanwhile spoils little,
+// the window is gathered in parts, each of which ends with a look at the process. Of a part in which it has changed its
+// libraries, what was read of variables that are still where they were counts. Of one in which it has executed another
+// program, nothing does. What was seen before counts in both cases.
 Result<Snapshot> EbpfReader::read(milliseconds window) {
-  if (TRY(subject_->refresh(sandbox::WorkBudget(options_.stop))) == Change::program)
-    TRY(begin_program());
+  TRY(subject_->refresh(sandbox::WorkBudget(options_.stop)));
   if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
-  TRY(sampler_->set_definitions());
+  seen_ = {};
+  part_.clear();
+  is_between_programs_ = false;
+  seen_.bytes_left = limits::within_hard_caps(options_.limits).bytes_per_snapshot;
+  TRY(begin_part());
 
-  auto sightings = TRY(gather(window));
+  const auto end = Clock::now() + window;
+  bool goes_on = true;
+  while (goes_on) {
+    const auto now = Clock::now();
+    const auto before = subject_->definitions();
+    part_definitions_.assign(before.begin(), before.end());
+    TRY(gather(std::min(end, now + longest_wait)));
+    goes_on = TRY(end_part());
+    goes_on &= Clock::now() < end && !is_stopped();
+  }
 
   Snapshot snapshot;
   snapshot.notes = subject_->notes();
   report_losses(snapshot);
-  for (auto& [id, sighting] : sightings) {
-    SeenThread thread;
-    thread.id.tid = id.first;
-    thread.set_name(sighting.comm);
-    for (auto& [definition, reading] : sighting.sets) {
-      ThreadLabels& labels =
-          snapshot.threads.emplace_back(labels_of(*subject_, Mode::ebpf, thread, definition));
-      labels.evidence = reading.complete ? Evidence::sampled : Evidence::unproven;
-      labels.set = std::move(reading.set);
-    }
-  }
-  // Samples that were taken with knowledge that no longer held show whatever lay there.
-  const auto change = subject_->refresh_definitions(sandbox::WorkBudget(options_.stop));
-  if (change && *change == Change::none) return snapshot;
-  if (!change && change.error().code == ErrorCode::not_found) return snapshot;  // to its very end
-  if (TRY(change) == Change::program) TRY(begin_program());
-  snapshot.threads.clear();
-  snapshot.notes.push_back(
-      "the process changed its libraries or its program: samples of that time are omitted");
+  snapshot.notes.insert(snapshot.notes.end(), seen_.notes.begin(), seen_.notes.end());
+  for (auto& [id, thread] : seen_.threads)
+    for (auto& [definition, labels] : thread.sets) snapshot.threads.push_back(std::move(labels));
   return snapshot;
 }
 
-Result<EbpfReader::Sightings> EbpfReader::gather(milliseconds window) {
-  Sightings sightings;
-  std::size_t bytes_left = limits::within_hard_caps(options_.limits).bytes_per_snapshot;
-  const auto begin = Clock::now();
-  const auto begin_ns = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(begin.time_since_epoch()).count());
-  for (auto now = begin; now < begin + window; now = Clock::now()) {
-    if (options_.stop != nullptr && options_.stop->load()) break;
-    const auto left = std::chrono::ceil<milliseconds>(begin + window - now);
-    TRY(sampler_->sampler().poll(
-        std::min(left, longest_wait), [&](std::span<const std::byte> bytes) {
-          const auto sample = bpf::parse_sample(bytes);
-          // Older ones lay in the buffer since the last reading.
-          if (sample && sampler_->concerns(*sample) && sample->head.time_ns >= begin_ns)
-            take(*sample, sightings, bytes_left);
-        }));
-  }
-  return sightings;
+/// Has the kernel sample by what is known now. What was sampled before does not count.
+Result<void> EbpfReader::begin_part() {
+  TRY(sampler_->set_definitions());
+  seen_.begin_ns = since_start_ns(Clock::now());
+  return {};
 }
 
-void EbpfReader::take(const bpf::Sample& sample, Sightings& into, std::size_t& bytes_left) {
+/// Takes over what of the part was made with knowledge that has held. Returns whether the process is still there.
+Result<bool> EbpfReader::end_part() {
+  const auto change = subject_->refresh_definitions(sandbox::WorkBudget(options_.stop));
+  const bool ended = !change && change.error().code == ErrorCode::not_found;
+  if (ended || (change && *change == Change::none && !is_between_programs_)) {
+    keep_part();
+    return !ended;  // to its very end
+  }
+  if (!change && is_stopped()) return false;
+  if (!change && change.error().code != ErrorCode::interrupted) {
+    if (seen_.threads.empty()) return tl::unexpected(change.error());
+    note(change.error().message);
+    return false;
+  }
+  const bool is_another = is_between_programs_ || !change || *change == Change::program;
+  if (is_another) {
+    ++seen_.program;
+    part_.clear();
+    note(
+        "the process executed another program: samples of that time are omitted; threads of the "
+        "program before are listed as they were");
+  } else {
+    drop_changed();
+    keep_part();
+  }
+  is_between_programs_ = !change;
+  TRY(begin_part());
+  return true;
+}
+
+/// Of the part: readings of variables that have gone, or are elsewhere.
+void EbpfReader::drop_changed() {
+  const auto now = subject_->definitions();
+  bool are_all_there = true;
+  for (std::size_t i = 0; i < part_definitions_.size(); ++i) {
+    const bool is_there = std::ranges::any_of(now, [&](const Definition& definition) {
+      return is_same(definition, part_definitions_[i]);
+    });
+    are_all_there &= is_there;
+    if (!is_there)
+      for (auto& [id, sighting] : part_) sighting.sets.erase(i);
+  }
+  if (!are_all_there)
+    note("the process changed its libraries: samples of labels in those are omitted for that time");
+}
+
+void EbpfReader::keep_part() {
+  for (auto& [id, sighting] : part_) {
+    if (sighting.sets.empty()) continue;
+    SeenThread about;
+    about.id.tid = id.first;
+    about.set_name(sighting.comm);
+    KeptThread& kept = seen_.threads[id];
+    if (std::exchange(kept.program, seen_.program) != seen_.program) kept.sets.clear();
+    for (auto& [index, reading] : sighting.sets) {
+      const Definition& definition = part_definitions_[index];
+      const std::size_t place = place_of(definition);
+      const auto before = kept.sets.find(place);
+      if (before != kept.sets.end() && before->second.evidence == Evidence::sampled &&
+          !reading.complete)
+        continue;
+      ThreadLabels labels = labels_of(*subject_, Mode::ebpf, about, definition);
+      labels.evidence = reading.complete ? Evidence::sampled : Evidence::unproven;
+      labels.set = std::move(reading.set);
+      kept.sets.insert_or_assign(place, std::move(labels));
+    }
+  }
+  part_.clear();
+}
+
+/// Index in seen_.definitions.
+std::size_t EbpfReader::place_of(const Definition& definition) {
+  auto& all = seen_.definitions;
+  const auto found = std::ranges::find_if(
+      all, [&](const Definition& other) { return is_same(other, definition); });
+  if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
+  all.push_back(definition);
+  return all.size() - 1;
+}
+
+Result<void> EbpfReader::gather(Clock::time_point end) {
+  for (auto now = Clock::now(); now < end && !is_stopped(); now = Clock::now()) {
+    const auto left = std::chrono::ceil<milliseconds>(end - now);
+    TRY(sampler_->sampler().poll(left, [&](std::span<const std::byte> bytes) {
+      const auto sample = bpf::parse_sample(bytes);
+      // Older ones lay in the buffer since the last reading.
+      if (sample && sampler_->concerns(*sample) && sample->head.time_ns >= seen_.begin_ns)
+        take(*sample);
+    }));
+  }
+  return {};
+}
+
+void EbpfReader::take(const bpf::Sample& sample) {
   if (!wanted(options_, sample.head.tid)) return;
-  const auto [entry, first] = into.try_emplace({sample.head.tid, sample.head.start_time_ns});
+  const ThreadKey id{sample.head.tid, sample.head.start_time_ns};
+  const auto [entry, is_first_of_part] = part_.try_emplace(id);
   Sighting& sighting = entry->second;
   sighting.comm = sample.comm();
   // A later sample takes the place of one that has been paid for.
-  std::size_t replacing = bytes_left;
-  std::size_t& budget = first ? bytes_left : replacing;
+  std::size_t replacing = seen_.bytes_left;
+  const bool is_first = is_first_of_part && !seen_.threads.contains(id);
+  std::size_t& budget = is_first ? seen_.bytes_left : replacing;
   for (const bpf::SampledSet& set : sample.sets) {
-    if (set.head.definition >= subject_->definitions().size()) continue;
+    if (set.head.definition >= part_definitions_.size()) continue;
     auto reading = sampler_->decode(set, sample.head.thread_pointer, &budget);
     const auto before = sighting.sets.find(set.head.definition);
     if (before != sighting.sets.end() && before->second.complete && !reading.complete) continue;
     sighting.sets.insert_or_assign(set.head.definition, std::move(reading));
   }
+}
+
+void EbpfReader::note(std::string text) {
+  if (std::ranges::find(seen_.notes, text) == seen_.notes.end())
+    seen_.notes.push_back(std::move(text));
 }
 
 void EbpfReader::report_losses(Snapshot& snapshot) {

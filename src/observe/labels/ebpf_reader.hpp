@@ -1,9 +1,16 @@
 // ebpf mode: labels of running threads, read at CPU-clock interrupts.
 #pragma once
 
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "bpf/event.hpp"
 #include "bpf/sampler.hpp"
@@ -57,26 +64,55 @@ class EbpfReader final : public LabelReader {
   Result<Snapshot> read(std::chrono::milliseconds window) override;
 
  private:
-  /// One thread's last readings, by definition.
+  using Clock = std::chrono::steady_clock;
+  /// Tid, and start time in nanoseconds.
+  using ThreadKey = std::pair<pid_t, std::uint64_t>;
+
+  /// One thread's last readings in a part of a window, by index in part_definitions_.
   struct Sighting {
     std::string comm;
     std::map<std::size_t, KernelReading> sets;
   };
-  /// By tid and start time in nanoseconds.
-  using Sightings = std::map<std::pair<pid_t, std::uint64_t>, Sighting>;
+
+  struct KeptThread {
+    unsigned program = 0;                      ///< as Window::program
+    std::map<std::size_t, ThreadLabels> sets;  ///< by index in Window::definitions
+  };
+
+  /// What one reading has seen so far, with knowledge that held.
+  struct Window {
+    std::map<ThreadKey, KeptThread> threads;
+    std::vector<Definition> definitions;  ///< of what was seen
+    std::vector<std::string> notes;
+    std::uint64_t begin_ns = 0;  ///< older samples are not of the present part
+    std::size_t bytes_left = 0;
+    unsigned program = 0;  ///< how many the process has executed meanwhile
+  };
 
   EbpfReader(std::unique_ptr<Subject> subject, LabelOptions options)
       : subject_(std::move(subject)), options_(std::move(options)) {}
 
-  Result<void> begin_program();
-  Result<Sightings> gather(std::chrono::milliseconds window);
-  void take(const bpf::Sample& sample, Sightings& into, std::size_t& bytes_left);
+  [[nodiscard]] bool is_stopped() const {
+    return options_.stop != nullptr && options_.stop->load();
+  }
+  Result<void> begin_part();
+  Result<void> gather(Clock::time_point end);
+  void take(const bpf::Sample& sample);
+  Result<bool> end_part();
+  void drop_changed();
+  void keep_part();
+  std::size_t place_of(const Definition& definition);
+  void note(std::string text);
   void report_losses(Snapshot& snapshot);
 
   std::unique_ptr<Subject> subject_;
   LabelOptions options_;
   std::unique_ptr<SubjectSampler> sampler_;
   bpf::SamplerCounters counted_;  ///< at the end of the last reading
+  Window seen_;
+  std::vector<Definition> part_definitions_;  ///< that the present part is sampled by
+  std::map<ThreadKey, Sighting> part_;
+  bool is_between_programs_ = false;  ///< at the end of the last part it was executing another
 };
 
 }  // namespace vitrine::observe

@@ -70,8 +70,7 @@ bool wanted(const LabelOptions& options, pid_t tid) {
 }
 
 ThreadLabels labels_of(Subject& subject, Mode mode, const SeenThread& thread,
-                       std::size_t definition) {
-  const Definition& source = subject.definitions()[definition];
+                       const Definition& source) {
   return {subject.process().pid(), thread.id.tid, thread.name(),      source.format,
           source.module,           mode,          Evidence::unproven, format::LabelSet{}};
 }

@@ -71,8 +71,8 @@ Result<Snapshot> PtraceReader::visit_threads() {
   const auto take = [&](std::size_t index, const Result<Address>& tp) {
     if (!tp && tp.error().code == ErrorCode::not_found) return;  // it ended meanwhile
     for (std::size_t i = 0; i < definitions.size(); ++i) {
-      ThreadLabels& labels =
-          snapshot.threads.emplace_back(labels_of(*subject_, Mode::ptrace, threads[index], i));
+      ThreadLabels& labels = snapshot.threads.emplace_back(
+          labels_of(*subject_, Mode::ptrace, threads[index], subject_->definitions()[i]));
       if (tp) {
         labels.evidence = Evidence::stopped;
         labels.set = read_directly(*subject_, definitions[i], *tp, &bytes_left);

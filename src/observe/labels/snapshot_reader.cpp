@@ -201,7 +201,7 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings 
     if (since[slot.thread] == Since::ended) continue;
     if (!wanted(options_, thread.id.tid)) continue;
     ThreadLabels& labels = snapshot.threads.emplace_back(
-        labels_of(*subject_, Mode::snapshot, thread, slot.definition));
+        labels_of(*subject_, Mode::snapshot, thread, subject_->definitions()[slot.definition]));
     Content* content =
         slot.content == SlotReading::no_content ? nullptr : &readings.contents[slot.content];
     const bool whole = content == nullptr || content->mark || trusted[slot.content];

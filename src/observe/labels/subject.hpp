@@ -144,6 +144,6 @@ bool wanted(const LabelOptions& options, pid_t tid);
 
 /// A result with everything but evidence and set.
 ThreadLabels labels_of(Subject& subject, Mode mode, const SeenThread& thread,
-                       std::size_t definition);
+                       const Definition& source);
 
 }  // namespace vitrine::observe
