@@ -1,6 +1,7 @@
 #include "profile/encode.hpp"
 
 #include <fmt/format.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,12 @@
 #include "profile/select.hpp"
 
 namespace vitrine::profile {
+
+const std::uint64_t indices_seed = [] {
+  std::uint64_t seed = 0;
+  static_cast<void>(::getrandom(&seed, sizeof seed, GRND_NONBLOCK));
+  return seed;
+}();
 
 Measures measures_of(const Profile& profile) {
   Measures measures{.on_cpu = profile.frequency > 0, .off_cpu = profile.frequency == 0};

@@ -95,11 +95,14 @@ class ExportedKeys {
   std::vector<std::string> renamed_;
 };
 
+/// Drawn when the program starts: a target cannot choose labels and stacks whose indices collide.
+extern const std::uint64_t indices_seed;
+
 /// Hashes the indices that make samples the same.
 struct IndicesHash {
   template <std::size_t n>
   std::size_t operator()(const std::array<std::uint32_t, n>& indices) const {
-    std::uint64_t hash = 0;
+    std::uint64_t hash = indices_seed;
     for (const std::uint32_t index : indices) {
       hash = (hash ^ index) * 0x9e37'79b9'7f4a'7c15ULL;
       hash ^= hash >> 29;
