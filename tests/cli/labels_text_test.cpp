@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/labels/command.hpp"
+#include "cli/trace/output.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -95,6 +96,27 @@ TEST(LabelsText, SaysWhyAThreadWasNotReadAndWhatWasCut) {
   const std::string shown = text({failed, cut});
   EXPECT_NE(shown.find("not read: set at 0x10 is not readable"), std::string::npos);
   EXPECT_NE(shown.find("a=\\x1b[2J (value cut: kept 4 of 9 bytes)"), std::string::npos);
+}
+
+TEST(LabelTexts, TakeBoundedMemoryHoweverLargeTheSetsAre) {
+  const std::string large(64 * 1024, 'x');
+  const format::LabelSet set;
+  LabelTexts texts;
+  for (std::uint64_t id = 1; id <= 2 * LabelTexts::max_bytes / large.size(); ++id) {
+    observe::TraceEvent event;
+    event.labels = &set;
+    event.labels_id = id;
+    int made = 0;
+    const auto make = [&](const format::LabelSet&) {
+      ++made;
+      return large + std::to_string(id);
+    };
+    texts.of(event, make);
+    ASSERT_EQ(texts.of(event, make), large + std::to_string(id));
+    ASSERT_EQ(made, 1);
+    ASSERT_GT(texts.bytes(), large.size());
+    ASSERT_LE(texts.bytes(), LabelTexts::max_bytes);
+  }
 }
 
 }  // namespace

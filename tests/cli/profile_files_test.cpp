@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/command.hpp"
+#include "cli/profile_command.hpp"
 #include "support/child.hpp"
 
 namespace vitrine::test {
@@ -25,16 +25,11 @@ using testing::Not;
 class ProfileFilesCommand : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    std::string name = std::filesystem::temp_directory_path() / "vitrine_files_XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = new std::string(name);
+    folder_ = new Directory();
     take("before", {"burn acme", "burn globex"});
     take("after", {"burn acme", "burn globex", "burn initech"});
   }
-  static void TearDownTestSuite() {
-    std::filesystem::remove_all(*folder_);
-    delete folder_;
-  }
+  static void TearDownTestSuite() { delete folder_; }
 
   static void take(const std::string& name, std::vector<std::string> commands) {
     commands.insert(commands.begin(), PROFILE_SUBJECT);
@@ -46,7 +41,7 @@ class ProfileFilesCommand : public testing::Test {
     ASSERT_EQ(outcome.status, 0) << outcome.err;
   }
 
-  static std::string path(const std::string& name) { return *folder_ + '/' + name; }
+  static std::string path(const std::string& name) { return folder_->at(name); }
 
   /// Time on the CPU, and samples, by tenant.
   static std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> tenants(
@@ -72,9 +67,9 @@ class ProfileFilesCommand : public testing::Test {
     return sums;
   }
 
-  static std::string* folder_;
+  static Directory* folder_;
 };
-std::string* ProfileFilesCommand::folder_ = nullptr;
+Directory* ProfileFilesCommand::folder_ = nullptr;
 
 TEST_F(ProfileFilesCommand, BothFormatsSayTheSame) {
   const auto of_pprof = tenants({path("before.pb.gz")});
@@ -155,7 +150,8 @@ TEST_F(ProfileFilesCommand, MakesAPage) {
               AllOf(HasSubstr("<html"), HasSubstr("initech"), HasSubstr("\"count\":[")));
   // Named after the file, in the working directory.
   const Outcome named =
-      run({"sh", "-c", "cd '" + *folder_ + "' && '" VITRINE "' profile open after.pb.gz"});
+      run({"sh", "-c",
+           "cd '" + folder_->path().string() + "' && '" VITRINE "' profile open after.pb.gz"});
   EXPECT_EQ(named.status, 0) << named.err;
   EXPECT_TRUE(std::filesystem::exists(path("after.html")));
 }
@@ -171,7 +167,7 @@ TEST_F(ProfileFilesCommand, ShowsBothOnOnePage) {
 }
 
 TEST_F(ProfileFilesCommand, NeedsNoRight) {
-  ::chmod(folder_->c_str(), 0755);
+  ::chmod(folder_->path().c_str(), 0755);
   ::chmod(path("before.pb.gz").c_str(), 0644);
   const Outcome diff = run({VITRINE, "profile", "diff", path("before.pb.gz"), path("before.pb.gz")},
                            {.env = {}, .capture_stderr = true, .uid = 65534});

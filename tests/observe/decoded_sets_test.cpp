@@ -1,7 +1,9 @@
-// Decoded label sets are kept in bounded memory.
+// Decoded label sets, and those with hidden values, are kept in bounded memory.
 #include "observe/events/decoded_sets.hpp"
 
 #include <gtest/gtest.h>
+
+#include "observe/trace/fire_view.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -42,6 +44,20 @@ TEST(DecodedSets, TakeBoundedMemoryHoweverManyCombinationsThereAre) {
     found += sets.find({{i / 64, 0}, {i % 64, 1}}) != nullptr ? 1 : 0;
   EXPECT_GT(found, 0U);
   EXPECT_LE(found * large.size(), DecodedSets::max_bytes);
+}
+
+TEST(RedactedLabels, TakeBoundedMemoryHoweverLargeTheSetsAre) {
+  const std::string large(64 * 1024, 'x');
+  const Redaction redaction;
+  RedactedLabels redacted;
+  for (std::uint64_t id = 1; id <= 2 * RedactedLabels::max_bytes / large.size(); ++id) {
+    const DisplayedLabels labels{set_of(large + std::to_string(id)), {}, id};
+    const DisplayedLabels& made = redacted.of(labels, redaction);
+    ASSERT_EQ(made.set.labels[0].value, labels.set.labels[0].value);
+    ASSERT_EQ(&redacted.of(labels, redaction), &made) << "it is made once";
+    ASSERT_GT(redacted.bytes(), large.size());
+    ASSERT_LE(redacted.bytes(), RedactedLabels::max_bytes);
+  }
 }
 
 }  // namespace

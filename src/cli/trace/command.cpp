@@ -394,9 +394,7 @@ class TraceCommand : public Command {
                 "without a start (it came earlier, or without --match on another thread)");
     print_count(counters.without_end, "start",
                 "without an end: another start followed, or too many were pending");
-    print_count(counters.unread, "fire",
-                "not paired: the argument of --match could not be read, or exceeds 128 bytes or "
-                "--max-string");
+    print_count(counters.unread, "fire", fmt::format("not paired: {}", unread_match));
   }
 
   /// Now that it is known how this kernel makes uprobes.

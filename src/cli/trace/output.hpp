@@ -12,23 +12,36 @@
 
 namespace vitrine::cli {
 
-// LabelTexts: label sets as text, each made once.
+/// Why a fire could not be paired by --match.
+inline constexpr const char* unread_match =
+    "the argument of --match could not be read, or exceeds 128 bytes or --max-string";
 
+/// Label sets as text, each made once; all are forgotten where there is no room for one more.
 class LabelTexts {
  public:
+  /// Of sets that threads have in force at about one time; a target may make each as large as labels can be.
+  static constexpr std::size_t max_sets = 4096, max_bytes = 16U << 20;
+
   /// What `make(set)` returns for the event's labels; good until the next call.
   template <class Make>
   const std::string& of(const observe::TraceEvent& event, Make make) {
     if (event.labels_id == 0) return once_ = make(*event.labels);
     if (const auto known = kept_.find(event.labels_id); known != kept_.end()) return known->second;
-    if (kept_.size() >= most) kept_.clear();
-    return kept_.emplace(event.labels_id, make(*event.labels)).first->second;
+    std::string text = make(*event.labels);
+    if (kept_.size() >= max_sets || bytes_ + text.size() > max_bytes) {
+      kept_.clear();
+      bytes_ = 0;
+    }
+    bytes_ += text.size();
+    return kept_.emplace(event.labels_id, std::move(text)).first->second;
   }
 
- private:
-  static constexpr std::size_t most = 4096;  // sets that threads have in force at about one time
+  /// What the texts take.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
+ private:
   std::unordered_map<std::uint64_t, std::string> kept_;
+  std::size_t bytes_ = 0;
   std::string once_;
 };
 

@@ -426,8 +426,7 @@ std::string remarks(const ReductionTable& table, const ReductionLook& look) {
   if (rows > look.max_rows) add_count(rows - look.max_rows, "group", "not shown, each smaller");
   add_count(table.unread, "fire",
             table.kind == ReductionKind::latency
-                ? "in no row: the argument of --match could not be read, or exceeds 128 bytes or "
-                  "--max-string"
+                ? fmt::format("in no row: {}", unread_match)
                 : "in no row: the aggregated argument could not be read");
   add_count(table.without_start, "end",
             "in no row: no start was seen (it came earlier, or without --match on another thread)");

@@ -7,6 +7,8 @@ namespace {
 
 constexpr std::size_t decoded_entry_bytes = 128;  // of the tables and the allocator, for one set
 
+}  // namespace
+
 std::size_t decoded_bytes(const format::LabelSet& set) {
   std::size_t bytes = 0;
   for (const format::Label& label : set.labels)
@@ -16,8 +18,6 @@ std::size_t decoded_bytes(const format::LabelSet& set) {
   for (const format::Defect& defect : set.defects) bytes += sizeof defect + defect.text.size();
   return bytes;
 }
-
-}  // namespace
 
 std::size_t DecodedSets::Hash::operator()(const Keys& keys) const {
   std::size_t hash = keys.size();

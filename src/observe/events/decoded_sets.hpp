@@ -22,6 +22,9 @@ struct DisplayedLabels {
   bool lacks_keys = false;
 };
 
+/// What the labels of a set take, and what is noted about them.
+std::size_t decoded_bytes(const format::LabelSet& set);
+
 /// A target can have the sets of its definitions in force in any combination, each of which is a set of its own here:
 /// so it is their bytes that are bounded. When there is no room for one more, all are forgotten; those that come again
 /// are decoded anew.

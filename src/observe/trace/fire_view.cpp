@@ -2,20 +2,26 @@
 
 #include "base/text.hpp"
 #include "format/redact.hpp"
+#include "observe/events/decoded_sets.hpp"
 #include "probe/evaluate.hpp"
 
 namespace vitrine::observe {
 const DisplayedLabels& RedactedLabels::of(const DisplayedLabels& labels,
                                           const Redaction& redaction) {
-  constexpr std::size_t most = 4096;  // sets that threads have in force at about one time
   const auto made = [&] {
     return DisplayedLabels{format::redacted(labels.set, redaction), labels.error, labels.id,
                            labels.lacks_keys};
   };
   if (labels.id == 0) return once_ = made();
   if (const auto known = kept_.find(labels.id); known != kept_.end()) return known->second;
-  if (kept_.size() >= most) kept_.clear();
-  return kept_.emplace(labels.id, made()).first->second;
+  DisplayedLabels redacted = made();
+  const std::size_t bytes = decoded_bytes(redacted.set) + redacted.error.size();
+  if (kept_.size() >= max_sets || bytes_ + bytes > max_bytes) {
+    kept_.clear();
+    bytes_ = 0;
+  }
+  bytes_ += bytes;
+  return kept_.emplace(labels.id, std::move(redacted)).first->second;
 }
 
 std::optional<std::string_view> FireView::Labels::value(std::string_view key) const {

@@ -12,14 +12,22 @@
 
 namespace vitrine::observe {
 
-/// Displayed labels with some values hidden; those that come again and again are made once.
+/// Displayed labels with some values hidden; those that come again and again are made once. All are forgotten
+/// where there is no room for one more.
 class RedactedLabels {
  public:
+  /// Of sets that threads have in force at about one time; a target may make each as large as labels can be.
+  static constexpr std::size_t max_sets = 4096, max_bytes = 16U << 20;
+
   /// Good until the next call.
   const DisplayedLabels& of(const DisplayedLabels& labels, const Redaction& redaction);
 
+  /// What they take, about.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
  private:
   std::unordered_map<std::uint64_t, DisplayedLabels> kept_;  ///< by id
+  std::size_t bytes_ = 0;
   DisplayedLabels once_;
 };
 
