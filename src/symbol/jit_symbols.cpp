@@ -68,13 +68,18 @@ std::optional<PerfMap::Function> PerfMap::find(Address address) const {
   return Function{std::string_view(names_).substr(entry.name, entry.name_size), entry.start};
 }
 
-void PerfMap::end_at(std::size_t functions) {
-  full_ = true;
+void PerfMap::go_back(std::size_t functions, std::uint64_t taken) {
+  full_ = false;
+  taken_ = taken;
   if (functions < entries_.size()) names_.resize(entries_[functions].name);
   entries_.resize(std::min(functions, entries_.size()));
+  functions_.reset();
+  shrink();
+}
+
+void PerfMap::shrink() {
   names_.shrink_to_fit();
   entries_.shrink_to_fit();
-  functions_.reset();
 }
 
 std::size_t PerfMap::bytes() const {
@@ -84,35 +89,46 @@ std::size_t PerfMap::bytes() const {
 }
 
 std::string JitSymbols::refresh(int root, pid_t inner_pid, uid_t owner, const HasRoom& has_room) {
-  if (inner_pid == 0 || map_.full()) return {};
+  if (inner_pid == 0) return {};
+  lacks_room_ = false;
   for (std::size_t read = 0; read < limits::perf_map_bytes; read += map_piece_bytes) {
-    auto part = target::read_perf_map(root, inner_pid, owner, map_.taken(), map_piece_bytes);
+    const std::size_t wanted = map_.full() ? 0 : map_piece_bytes;
+    auto part = target::read_perf_map(root, inner_pid, owner, map_.taken(), wanted);
     if (!part && part.error().code == ErrorCode::not_found) return {};
     if (!part)
       return fmt::format("/tmp/perf-{}.map: not used: {}", inner_pid, part.error().message);
-    if (part->anew) map_ = {};
+    if (part->anew) {
+      map_ = {};
+      if (wanted == 0) continue;
+    }
     if (part->text.empty()) break;  // its index stays
-    const std::uint64_t before = map_.taken();
+    const std::uint64_t taken = map_.taken();
     const std::size_t functions = map_.size();
     map_.add(part->text);
+    if (!has_room(map_.bytes())) map_.shrink();
     if (!has_room(map_.bytes())) {
-      map_.end_at(functions);
-      return fmt::format("/tmp/perf-{}.map: {}: limit: those of all processes take {} MiB at most",
-                         inner_pid, functions == 0 ? "not used" : "only its first part is used",
-                         max_jit_bytes >> 20);
+      map_.go_back(functions, taken);
+      lacks_room_ = true;
+      break;
     }
-    if (map_.full() || map_.taken() == before || part->text.size() < map_piece_bytes) break;
+    if (map_.full() || map_.taken() == taken || part->text.size() < map_piece_bytes) break;
   }
-  if (!map_.full()) return {};
-  return fmt::format("/tmp/perf-{}.map: too long: only its first part is used", inner_pid);
+  if (!lacks_room_ && !map_.full()) return {};
+  const std::string used = map_.size() == 0
+                               ? "not used"
+                               : fmt::format("only its first {} functions are used", map_.size());
+  if (!lacks_room_) return fmt::format("/tmp/perf-{}.map: too long: {}", inner_pid, used);
+  return fmt::format("/tmp/perf-{}.map: {}: limit: those of all processes take {} MiB at most",
+                     inner_pid, used, max_jit_bytes >> 20);
 }
 
 std::string JitMemory::refresh(const std::shared_ptr<JitSymbols>& symbols, int root,
                                pid_t inner_pid, uid_t owner) {
   std::size_t others = 0;
+  bool must_wait = false;
   held_.remove_if([&](const Held& held) {
     const auto there = held.symbols.lock();
-    if (there == symbols && there->bytes() == 0 && held.round != round_) there->clear();
+    if (there == symbols && there->lacks_room() && held.round == round_) must_wait = true;
     if (there == nullptr || there == symbols) return true;
     others += there->bytes();
     return false;
@@ -129,8 +145,9 @@ std::string JitMemory::refresh(const std::shared_ptr<JitSymbols>& symbols, int r
     });
     return others + bytes <= max_bytes_;
   };
-  std::string problem = symbols->refresh(root, inner_pid, owner, has_room);
-  if (symbols->bytes() != 0 || symbols->full()) held_.push_back({symbols, round_});
+  std::string problem;
+  if (!must_wait) problem = symbols->refresh(root, inner_pid, owner, has_room);
+  if (symbols->bytes() != 0 || symbols->lacks_room()) held_.push_back({symbols, round_});
   return problem;
 }
 

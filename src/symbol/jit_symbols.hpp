@@ -38,11 +38,14 @@ class PerfMap {
   /// What it takes, about, with its index.
   [[nodiscard]] std::size_t bytes() const;
 
-  /// Whether there is more than is taken in (limits::perf_map_symbols, perf_map_bytes, end_at()).
+  /// Whether there are more functions than may be taken in (limits::perf_map_symbols, perf_map_bytes).
   [[nodiscard]] bool full() const { return full_; }
 
-  /// Drops the functions after the first `functions`, and takes in no more.
-  void end_at(std::size_t functions);
+  /// Keeps the first `functions` alone, those of the file's first `taken` bytes.
+  void go_back(std::size_t functions, std::uint64_t taken);
+
+  /// Frees what is reserved for functions to come.
+  void shrink();
 
  private:
   struct Entry {
@@ -72,13 +75,13 @@ class JitSymbols {
   /// Reads what has been written since. Any user can make the file: it counts if it is a regular
   /// one of the process's user, in its mount namespace (`root`: descriptor). `inner_pid`: in its own
   /// pid namespace; 0: not known. Returns what is wrong with the file; empty: nothing, or there is
-  /// none.
+  /// none. What had no room is read by the next call.
   std::string refresh(int root, pid_t inner_pid, uid_t owner, const HasRoom& has_room);
 
   [[nodiscard]] std::size_t bytes() const { return map_.bytes(); }
-  /// Whether there was room for none, or not for all: it is not read again until clear(), or until the file is another.
-  [[nodiscard]] bool full() const { return map_.full(); }
-  void clear() { map_ = {}; }
+  /// Whether the last refresh() had room for none, or not for all.
+  [[nodiscard]] bool lacks_room() const { return lacks_room_; }
+  void clear() { *this = {}; }
 
   [[nodiscard]] std::optional<PerfMap::Function> find(Address address) const {
     return map_.find(address);
@@ -86,6 +89,7 @@ class JitSymbols {
 
  private:
   PerfMap map_;
+  bool lacks_room_ = false;
 };
 
 /// Has the JIT symbols of many processes share bounded memory: those that were used least recently make room. In one
@@ -98,7 +102,7 @@ class JitMemory {
   /// room together would be read again and again.
   void begin_round() { ++round_; }
 
-  /// As JitSymbols::refresh(). Symbols that had no room are read again in the next round, not before.
+  /// As JitSymbols::refresh(). Symbols that had no room are read in the next round, not before.
   std::string refresh(const std::shared_ptr<JitSymbols>& symbols, int root, pid_t inner_pid,
                       uid_t owner);
 

@@ -73,8 +73,9 @@ class PerfMapFile : public testing::Test {
   FileDescriptor root_;
 
   /// Each of 16 bytes, from 0x1000 on.
-  void write_functions(int count) const {
-    std::ofstream file(path_);
+  void write_functions(int count) const { write_functions(path_, count); }
+  static void write_functions(const std::string& path, int count) {
+    std::ofstream file(path);
     for (int i = 0; i < count; ++i)
       file << fmt::format("{:x} 10 function_with_a_name_of_some_length_{}\n", 0x1000 + i * 16, i);
   }
@@ -200,6 +201,51 @@ TEST_F(PerfMapFiles, OneWithoutRoomIsReadAgainInTheNextRoundAlone) {
   EXPECT_TRUE(symbols_[0]->find(0x1001));
 }
 
+TEST_F(PerfMapFiles, ThatHadRoomForItsFirstPartAloneIsReadOnWhenThereIsRoom) {
+  constexpr int functions = 60'000;
+  constexpr Address last = 0x1001 + (functions - 1) * 16;
+  for (const int which : {0, 1})
+    write_functions(fmt::format("/tmp/perf-{}.map", first + which), functions);
+  JitMemory memory(12U << 20);
+  ASSERT_EQ(refresh(memory, 0), "");
+  ASSERT_TRUE(symbols_[0]->find(last));
+  const std::string problem = refresh(memory, 1);
+  EXPECT_THAT(problem, testing::ContainsRegex("only its first [0-9]+ functions are used: limit"));
+  EXPECT_TRUE(symbols_[1]->find(0x1001));
+  EXPECT_FALSE(symbols_[1]->find(last));
+  memory.begin_round();
+  ASSERT_EQ(refresh(memory, 0), "") << "it is still used";
+  EXPECT_EQ(refresh(memory, 1), problem) << "each round reports it";
+  symbols_[0] = std::make_shared<JitSymbols>();  // its process ended
+  EXPECT_EQ(refresh(memory, 1), "") << "not in this round";
+  EXPECT_FALSE(symbols_[1]->find(last));
+  memory.begin_round();
+  EXPECT_EQ(refresh(memory, 1), "");
+  for (int i = 0; i < functions; ++i) {
+    const auto function = symbols_[1]->find(0x1001 + static_cast<Address>(i) * 16);
+    ASSERT_TRUE(function) << i;
+    ASSERT_EQ(function->name, fmt::format("function_with_a_name_of_some_length_{}", i));
+  }
+}
+
+TEST_F(PerfMapFile, OfTooManyFunctionsIsReportedUntilItIsAnother) {
+  {
+    std::ofstream file(path_);
+    for (std::size_t i = 0; i <= limits::perf_map_symbols; ++i) file << "1000 10 f\n";
+  }
+  JitSymbols symbols;
+  const auto refreshed = [&] {
+    return symbols.refresh(root_.get(), ::getpid(), ::geteuid(), [](std::size_t) { return true; });
+  };
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(refreshed(), fmt::format("{}: too long: only its first {} functions are used", path_,
+                                       limits::perf_map_symbols));
+  std::ofstream(path_, std::ios::trunc) << "2000 10 other\n";
+  EXPECT_EQ(refreshed(), "");
+  EXPECT_TRUE(symbols.find(0x2001));
+  EXPECT_FALSE(symbols.find(0x1001));
+}
+
 TEST_F(PerfMapFile, ThatExceedsTheMemoryAloneHasItsFirstPart) {
   constexpr std::size_t max_bytes = 4U << 20;
   constexpr int functions = 60'000;
@@ -207,7 +253,7 @@ TEST_F(PerfMapFile, ThatExceedsTheMemoryAloneHasItsFirstPart) {
   JitMemory memory(max_bytes);
   const auto symbols = std::make_shared<JitSymbols>();
   const std::string problem = memory.refresh(symbols, root_.get(), ::getpid(), ::geteuid());
-  EXPECT_NE(problem.find("only its first part is used"), std::string::npos) << problem;
+  EXPECT_THAT(problem, testing::ContainsRegex("only its first [0-9]+ functions are used"));
   EXPECT_TRUE(symbols->find(0x1001));
   EXPECT_FALSE(symbols->find(0x1001 + (functions - 1) * 16));
   EXPECT_LE(memory.bytes(), max_bytes);
