@@ -109,10 +109,11 @@ class AllTypes {
     while (id >= places_.size() && !is_at_end()) TRY(read_next());
     return id != 0 && id < places_.size();
   }
-  /// Reads on to the next struct that has a name. Returns its number; 0: there is none.
-  Result<std::uint32_t> next_struct() {
-    while (!is_at_end())
-      if (TRY(read_next())) return static_cast<std::uint32_t>(places_.size() - 1);
+  /// The first struct behind type `after` that has a name, by its number; 0: there is none. (A union of the same name
+  /// may come first.)
+  Result<std::uint32_t> next_struct(std::uint32_t after) {
+    while (TRY(reach(++after)))
+      if (BTF_INFO_KIND(at(after).info) == BTF_KIND_STRUCT && at(after).name_off != 0) return after;
     return 0;
   }
 
@@ -144,15 +145,14 @@ class AllTypes {
 
   [[nodiscard]] bool is_at_end() const { return read_ >= types_.size(); }
 
-  /// Returns whether it is a struct that has a name. (A union of the same name may come first.)
-  Result<bool> read_next() {
+  Result<void> read_next() {
     if (types_.size() - read_ < sizeof(btf_type)) return malformed();
     const auto type = at_place<btf_type>(read_);
     const auto behind = bytes_behind(type.info);
     if (!behind || types_.size() - read_ - sizeof(btf_type) < *behind) return malformed();
     places_.push_back(static_cast<std::uint32_t>(read_));
     read_ += sizeof(btf_type) + *behind;
-    return BTF_INFO_KIND(type.info) == BTF_KIND_STRUCT && type.name_off != 0;
+    return {};
   }
 
   std::span<const std::byte> types_, strings_;
@@ -162,21 +162,31 @@ class AllTypes {
 
 class Selection {
  public:
-  Selection(AllTypes& all, std::span<const std::string_view> names) : all_(all), names_(names) {
-    for (const std::string_view name : names) likely_.set(place_of(name));
+  Selection(AllTypes& all, std::span<const WantedStruct> wanted) : all_(all), wanted_(wanted) {
+    for (const WantedStruct& each : wanted) likely_.set(place_of(each.name));
   }
 
   /// Reads no farther than to the last that is asked for: most are among the first tenth.
   Result<void> take_structs() {
-    std::unordered_set<std::string_view> missing(names_.begin(), names_.end());
-    std::vector<std::uint32_t> found;
-    while (!missing.empty()) {
-      const std::uint32_t id = TRY(all_.next_struct());
-      if (id == 0) break;
-      const std::string_view name = all_.name(all_.at(id).name_off);
-      if (is_wanted(name) && missing.erase(name) != 0) found.push_back(id);
+    struct Found {
+      std::uint32_t id = 0;
+      std::size_t members = 0;  // that are wanted
+    };
+    std::unordered_map<const WantedStruct*, Found> found;
+    std::size_t missing = wanted_.size();
+    for (std::uint32_t id = 0; missing != 0 && (id = TRY(all_.next_struct(id))) != 0;) {
+      const WantedStruct* wanted = find(all_.name(all_.at(id).name_off));
+      if (wanted == nullptr) continue;
+      Found& best = found[wanted];
+      if (best.id != 0 && best.members == wanted->members.size()) continue;
+      const std::size_t members = TRY(count_members(id, *wanted));
+      if (members == wanted->members.size()) --missing;
+      if (best.id == 0 || members > best.members) best = {id, members};
     }
-    for (const std::uint32_t id : found) TRY(take(id, 0));
+    std::vector<std::uint32_t> ids;
+    for (const auto& [_, best] : found) ids.push_back(best.id);
+    std::sort(ids.begin(), ids.end());
+    for (const std::uint32_t id : ids) TRY(take(id, 0));
     return {};
   }
 
@@ -192,6 +202,29 @@ class Selection {
   }
 
  private:
+  /// How many of the wanted members a struct has, also in structs and unions without a name within it.
+  Result<std::size_t> count_members(std::uint32_t id, const WantedStruct& wanted) {
+    std::unordered_set<std::string_view> names;
+    std::unordered_set<std::uint32_t> seen{id};
+    for (std::vector<std::uint32_t> open{id}; !open.empty();) {
+      const std::uint32_t next = open.back();
+      open.pop_back();
+      if (!TRY(all_.reach(next))) return AllTypes::malformed();
+      const btf_type type = all_.at(next);
+      const auto kind = BTF_INFO_KIND(type.info);
+      if (kind != BTF_KIND_STRUCT && kind != BTF_KIND_UNION) continue;
+      for (std::uint32_t i = 0; i < BTF_INFO_VLEN(type.info); ++i) {
+        const auto member = all_.behind<btf_member>(next, i);
+        if (member.name_off != 0)
+          names.insert(all_.name(member.name_off));
+        else if (seen.insert(member.type).second)
+          open.push_back(member.type);
+      }
+    }
+    return std::count_if(wanted.members.begin(), wanted.members.end(),
+                         [&](const std::string_view name) { return names.contains(name); });
+  }
+
   /// Returns the number that a type has here, without typedefs and qualifiers.
   Result<std::uint32_t> take(std::uint32_t id, unsigned depth) {
     if (id == 0) return 0;
@@ -228,7 +261,7 @@ class Selection {
       }
       case BTF_KIND_STRUCT:
       case BTF_KIND_UNION:
-        if (type.name_off != 0 && !is_wanted(all_.name(type.name_off))) {
+        if (type.name_off != 0 && find(all_.name(type.name_off)) == nullptr) {
           type.info &= ~0xffffU;
           break;
         }
@@ -264,13 +297,16 @@ class Selection {
     return name.size() % 64 * 256 + static_cast<unsigned char>(name.empty() ? '\0' : name.front());
   }
 
-  [[nodiscard]] bool is_wanted(std::string_view name) const {
-    return likely_.test(place_of(name)) &&
-           std::find(names_.begin(), names_.end(), name) != names_.end();
+  /// Null: it is not wanted.
+  [[nodiscard]] const WantedStruct* find(std::string_view name) const {
+    if (!likely_.test(place_of(name))) return nullptr;
+    for (const WantedStruct& each : wanted_)
+      if (each.name == name) return &each;
+    return nullptr;
   }
 
   AllTypes& all_;
-  std::span<const std::string_view> names_;
+  std::span<const WantedStruct> wanted_;
   // Most of the kernel's differ from all of them by length and first letter, which costs less than to compare them.
   std::bitset<64 * 256> likely_;
   std::unordered_map<std::uint32_t, std::uint32_t> numbers_, string_offsets_;
@@ -305,9 +341,9 @@ std::span<const std::byte> map_types() {
 }  // namespace
 
 Result<std::string> select_types(std::span<const std::byte> btf,
-                                 std::span<const std::string_view> names) {
+                                 std::span<const WantedStruct> wanted) {
   AllTypes all = TRY(AllTypes::read(btf));
-  Selection selection(all, names);
+  Selection selection(all, wanted);
   TRY(selection.take_structs());
   return selection.encoded();
 }
@@ -326,11 +362,16 @@ KernelTypes::~KernelTypes() {
 int KernelTypes::write(const bpf_object* object) const {
   if (path_.empty()) return 0;
   const btf* own = bpf_object__btf(object);
-  std::vector<std::string_view> names;
-  for (const char* const name : structs_of_programs)
-    if (own != nullptr && btf__find_by_name_kind(own, name, BTF_KIND_STRUCT) > 0)
-      names.emplace_back(name);
-  const auto types = select_types(all_, names);
+  std::vector<WantedStruct> wanted;
+  for (const char* const name : structs_of_programs) {
+    const int id = own != nullptr ? btf__find_by_name_kind(own, name, BTF_KIND_STRUCT) : 0;
+    if (id <= 0) continue;
+    wanted.push_back({name, {}});
+    const btf_type* type = btf__type_by_id(own, static_cast<__u32>(id));
+    for (__u16 i = 0; i < btf_vlen(type); ++i)
+      wanted.back().members.emplace_back(btf__name_by_offset(own, btf_members(type)[i].name_off));
+  }
+  const auto types = select_types(all_, wanted);
   // What is not understood here, libbpf may understand.
   const auto chosen = types ? std::as_bytes(std::span(*types)) : all_;
   return write_all(file_.get(), chosen);

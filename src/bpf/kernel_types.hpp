@@ -8,16 +8,23 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file_descriptor.hpp"
 #include "base/result.hpp"
 
 namespace vitrine::bpf {
 
-/// The structs of these names, the first of each, and of others within them their sizes: as type information
-/// (BTF) of its own. What a pointer points to is left out, as no relocation follows one. Errors: malformed.
+struct WantedStruct {
+  std::string_view name;
+  std::vector<std::string_view> members;  ///< that programs look at
+};
+
+/// The structs of these names, and of others within them their sizes: as type information (BTF) of its own. Drivers
+/// may have other structs of such a name: of each, the first that has all members, else the one that has the most.
+/// What a pointer points to is left out, as no relocation follows one. Errors: malformed.
 Result<std::string> select_types(std::span<const std::byte> btf,
-                                 std::span<const std::string_view> names);
+                                 std::span<const WantedStruct> wanted);
 
 /// libbpf reads all types of the kernel for a relocation, and looks at the name of each for every struct that is
 /// relocated: 15 ms of a CPU. This selects those that the object needs, in one pass, and gives libbpf a file of them.

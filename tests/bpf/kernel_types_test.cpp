@@ -31,7 +31,11 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-constexpr std::string_view wanted[] = {"task_struct", "mm_struct", "upid", "pid", "thread_struct"};
+const std::vector<WantedStruct> wanted = {{"task_struct", {"thread", "start_boottime"}},
+                                          {"mm_struct", {"start_code"}},
+                                          {"upid", {}},
+                                          {"pid", {"numbers"}},
+                                          {"thread_struct", {}}};
 
 const std::string& selected() {
   static const std::string selection = [] {
@@ -74,8 +78,8 @@ TEST(KernelTypes, AreWhereLibbpfFindsThem) {
   const Types few = parse(some);
   const Types all(btf__load_vmlinux_btf());
   ASSERT_TRUE(few && all);
-  for (const std::string_view each : wanted) {
-    const char* const name = each.data();
+  for (const WantedStruct& each : wanted) {
+    const char* const name = each.name.data();
     const auto members = members_of(few.get(), name);
     EXPECT_FALSE(members.empty()) << name;
     EXPECT_EQ(members, members_of(all.get(), name)) << name;
@@ -96,12 +100,45 @@ TEST(KernelTypes, AreOfTheStructThoughAUnionOfItsNameComesFirst) {
   const void* const bytes = btf__raw_data(all.get(), &size);
   ASSERT_NE(bytes, nullptr);
 
-  const std::string_view name[] = {"upid"};
-  const auto some = select_types({static_cast<const std::byte*>(bytes), size}, name);
+  const WantedStruct upid[] = {{"upid", {}}};
+  const auto some = select_types({static_cast<const std::byte*>(bytes), size}, upid);
   ASSERT_TRUE(some.has_value()) << some.error().message;
   const Types few = parse(*some);
   ASSERT_TRUE(few);
   EXPECT_TRUE(members_of(few.get(), "upid").contains("nr"));
+}
+
+// As drivers have them: one may be read before the kernel's own.
+TEST(KernelTypes, AreOfTheStructThatHasTheMembersThoughAnotherOfItsNameComesFirst) {
+  const Types all(btf__new_empty());
+  ASSERT_TRUE(all);
+  const int number = btf__add_int(all.get(), "int", 4, BTF_INT_SIGNED);
+  const auto add = [&](const char* name, const std::vector<const char*>& members) {
+    const int id = btf__add_struct(all.get(), name, static_cast<__u32>(members.size() * 4));
+    for (std::size_t i = 0; i < members.size(); ++i)
+      btf__add_field(all.get(), members[i], number, static_cast<__u32>(i * 32), 0);
+    return id;
+  };
+  ASSERT_GT(add("file", {"other", "another", "third"}), 0);
+  const int within = add(nullptr, {"f_inode"});
+  ASSERT_GT(btf__add_struct(all.get(), "file", 8), 0);
+  ASSERT_EQ(btf__add_field(all.get(), "f_mode", number, 0, 0), 0);
+  ASSERT_EQ(btf__add_field(all.get(), nullptr, within, 32, 0), 0);
+  ASSERT_GT(add("file", {"f_mode"}), 0);
+  __u32 size = 0;
+  const void* const bytes = btf__raw_data(all.get(), &size);
+  ASSERT_NE(bytes, nullptr);
+  for (const std::vector<std::string_view>& members :
+       {std::vector<std::string_view>{"f_mode", "f_inode"}, {"f_mode", "f_inode", "f_gone"}}) {
+    const WantedStruct file[] = {{"file", members}};
+    const auto some = select_types({static_cast<const std::byte*>(bytes), size}, file);
+    ASSERT_TRUE(some.has_value()) << some.error().message;
+    const Types few = parse(*some);
+    ASSERT_TRUE(few);
+    const auto found = members_of(few.get(), "file");
+    EXPECT_EQ(found.size(), 2U);
+    EXPECT_TRUE(found.contains("f_mode") && found.contains("f_inode"));
+  }
 }
 
 TEST(KernelTypes, AreNotOfStructsThatNobodyNames) {
