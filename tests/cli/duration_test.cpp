@@ -34,10 +34,15 @@ TEST(Duration, RefusesWhatIsNotOneAndSaysHowToWriteIt) {
             "duration '9000000000h' is longer than a year");
 }
 
-TEST(Interval, CountsABareNumberAsMilliseconds) {
-  EXPECT_EQ(parse_interval("250").value(), milliseconds(250));
-  EXPECT_EQ(parse_interval("2s").value(), milliseconds(2000));
-  EXPECT_EQ(parse_interval("0").error().code, ErrorCode::usage);
+TEST(Interval, IsADurationThatIsNotZero) {
+  EXPECT_EQ(parse_interval("5").value(), parse_duration("5").value());
+  EXPECT_EQ(parse_interval("250ms").value(), milliseconds(250));
+  for (const char* text : {"0", "0s", "0.4ms"}) {
+    const auto interval = parse_interval(text);
+    ASSERT_FALSE(interval.has_value()) << text;
+    EXPECT_EQ(interval.error().code, ErrorCode::usage);
+    EXPECT_EQ(interval.error().remedy, "give at least 1ms, for example 500ms");
+  }
 }
 
 }  // namespace

@@ -62,12 +62,14 @@ Duration rounded(double count) {
   return Duration(static_cast<typename Duration::rep>(count + 0.5));
 }
 
-Result<std::chrono::milliseconds> parse(std::string_view text, std::string_view default_unit) {
+}  // namespace
+
+Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   double number = 0;
   const auto [rest, error] =
       std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
-  if (unit.empty()) unit = default_unit;
+  if (unit.empty()) unit = "s";
   const double factor = unit == "ms"  ? 1
                         : unit == "s" ? 1000
                         : unit == "m" ? 60 * 1000
@@ -79,12 +81,6 @@ Result<std::chrono::milliseconds> parse(std::string_view text, std::string_view 
   if (number > longest / factor)
     return fail(ErrorCode::usage, fmt::format("duration '{}' is longer than a year", text));
   return rounded<std::chrono::milliseconds>(number * factor);
-}
-
-}  // namespace
-
-Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
-  return parse(text, "s");
 }
 
 Result<std::chrono::nanoseconds> parse_short_duration(std::string_view text) {
@@ -108,7 +104,7 @@ Result<std::chrono::nanoseconds> parse_short_duration(std::string_view text) {
 }
 
 Result<std::chrono::milliseconds> parse_interval(std::string_view text) {
-  auto interval = parse(text, "ms");
+  auto interval = parse_duration(text);
   if (interval && interval->count() == 0)
     return fail(ErrorCode::usage, "invalid interval: 0", "give at least 1ms, for example 500ms");
   return interval;

@@ -102,7 +102,7 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 /// The same with units down to ns, one of which must be there: 250us, 10ms.
 Result<std::chrono::nanoseconds> parse_short_duration(std::string_view text);
 
-/// The same, but a bare number counts milliseconds (for --watch=MS).
+/// As parse_duration(); 0 is refused, too.
 Result<std::chrono::milliseconds> parse_interval(std::string_view text);
 
 // Processes as other tools take them, too.
