@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "bpf/own_labels.hpp"
@@ -594,6 +596,49 @@ TEST_F(ByLabel, LatenciesOfAnUnknownProcessAreMeasuredForTheReader) {
   EXPECT_GE(fires[0].head.event.time_ns, fires[0].head.address + 10'000'000);
   EXPECT_THAT(rows_of(own), IsEmpty());
   EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_ENDS_UNMATCHED], 1u);
+}
+
+// Two threads end what a third one starts, all with one key: an end takes the start that it has read, and no other
+// (starts_model_test.cpp).
+TEST_F(ByLabel, EndsAtOnceTakeEachStartOnce) {
+  OwnTracer own(options());
+  what = program(VITRINE_LATENCY_END, {value(in_register(rdi))});
+  what.group_labels = 1;
+  auto start = program(VITRINE_LATENCY_START, {value(in_register(rdi))});
+  start.match = what.match = 0;
+  own.trace(vitrine_test_site, start, 1);
+  own.trace(vitrine_test_end_site, what, 0);
+  std::atomic<bool> done = false;
+  std::vector<std::thread> ends;
+  for (int i = 0; i < 2; ++i)
+    ends.emplace_back([&] {
+      while (!done) vitrine_test_end(7);
+    });
+  std::thread starts([&] {
+    for (int i = 0; i < 100'000; ++i) vitrine_test_fire(7);
+    done = true;
+  });
+  std::set<std::uint64_t> began;
+  std::uint64_t ended = 0, twice = 0;
+  const auto take = [&](std::chrono::milliseconds time) {
+    return own.tracer->poll(time, [&](const Fire& fire) {
+      ++ended;
+      twice += began.insert(fire.head.address).second ? 0U : 1U;
+    });
+  };
+  while (!done) ASSERT_TRUE(take(10ms));
+  starts.join();
+  for (std::thread& thread : ends) thread.join();
+  vitrine_test_end(7);
+  while (take(10ms).value() != 0) {
+  }
+  EXPECT_GT(ended, 1000U);
+  EXPECT_EQ(twice, 0U);
+  const auto counters = own.tracer->counters();
+  EXPECT_EQ(counters[VITRINE_TRACE_LOST], 0U);
+  EXPECT_EQ(counters[VITRINE_TRACE_STARTS_ENDED], ended);
+  EXPECT_EQ(counters[VITRINE_TRACE_STARTS],
+            counters[VITRINE_TRACE_STARTS_ENDED] + counters[VITRINE_TRACE_STARTS_LOST]);
 }
 
 }  // namespace

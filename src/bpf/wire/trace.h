@@ -216,9 +216,9 @@ enum vitrine_trace_counter {
   VITRINE_TRACE_NAMES_CUT,      /* texts of groups of which only a beginning is kept */
   VITRINE_TRACE_UNREADABLE,     /* fires not added up: the value could not be read, or what
                                    matches is only the beginning of a text */
-  VITRINE_TRACE_STARTS,         /* of latencies: remembered */
+  VITRINE_TRACE_STARTS,         /* of latencies */
   VITRINE_TRACE_STARTS_ENDED,   /* of those: forgotten at their ends */
-  VITRINE_TRACE_STARTS_LOST,    /* of those: replaced by another before they ended */
+  VITRINE_TRACE_STARTS_LOST,    /* of those: replaced by another, or without room */
   VITRINE_TRACE_ENDS_UNMATCHED, /* of latencies: no start is known */
   VITRINE_TRACE_COUNTERS,
 };

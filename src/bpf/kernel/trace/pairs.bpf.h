@@ -12,6 +12,34 @@ struct {
   __type(value, struct vitrine_kept_start);
 } kept_starts SEC(".maps");
 
+/// Claims the start of a key, as take_away() does: it is for the caller to delete. Null: there is none.
+static __always_inline struct vitrine_kept_start* claim_kept(const struct start_key* key,
+                                                             __u64 born, __u64* began) {
+  for (int i = 0; i < START_TRIES; ++i) {
+    const struct vitrine_kept_start* start = bpf_map_lookup_elem(&kept_starts, key);
+    if (!start) return 0;
+    const __u64 seen = *(const volatile __u64*)&start->pair.began;
+    const __u64 its_born = *(const volatile __u64*)&start->born;
+    struct vitrine_kept_start* again = bpf_map_lookup_elem(&kept_starts, key);
+    if (!again || *(volatile __u64*)&again->pair.began != seen ||
+        *(volatile __u64*)&again->born != its_born)
+      continue;
+    if (born && its_born != born) return 0;
+    if (!claim_start(&again->pair.began, seen)) continue;
+    *began = seen;
+    return again;
+  }
+  return 0;
+}
+
+/// As take_away() of a start of whatever process. Returns whether there was one.
+VERIFIED_ALONE int drop_kept(const struct start_key* key) {
+  __u64 began = 0;
+  if (!key || !claim_kept(key, 0, &began)) return 0;
+  bpf_map_delete_elem(&kept_starts, key);
+  return 1;
+}
+
 /// Keeps s->kept.pair with what has been captured behind the head of the record.
 VERIFIED_ALONE int keep_start(struct scratch* s, const struct vitrine_site_program* program) {
   if (!s || !program) return 0;
@@ -34,9 +62,12 @@ VERIFIED_ALONE int keep_start(struct scratch* s, const struct vitrine_site_progr
   }
   const struct scratch* element = as_element(s);
   if (!element) return 0;
-  if (bpf_map_lookup_elem(&kept_starts, &key)) count(VITRINE_TRACE_STARTS_LOST, 1);
-  if (bpf_map_update_elem(&kept_starts, &key, &element->kept, BPF_ANY) == 0)
-    count(VITRINE_TRACE_STARTS, 1);
+  count(VITRINE_TRACE_STARTS, 1);
+  for (int i = 0; i < START_TRIES; ++i) {
+    if (bpf_map_update_elem(&kept_starts, &key, &element->kept, BPF_NOEXIST) == 0) return 0;
+    if (drop_kept(&key)) count(VITRINE_TRACE_STARTS_LOST, 1);
+  }
+  count(VITRINE_TRACE_STARTS_LOST, 1);
   return 0;
 }
 
@@ -50,27 +81,20 @@ VERIFIED_ALONE int take_slow(struct scratch* s, const struct vitrine_site_progra
     count(VITRINE_TRACE_UNREADABLE, 1);
     return 0;
   }
-  const struct vitrine_kept_start* start = bpf_map_lookup_elem(&kept_starts, &key);
-  if (!start || start->born != born) {
+  __u64 began = 0;
+  const struct vitrine_kept_start* start = claim_kept(&key, born, &began);
+  if (!start) {
     count(VITRINE_TRACE_ENDS_UNMATCHED, 1);
     return 0;
   }
-  const __u64 began = start->pair.began;
   int slow = now > began && now - began > trace_config.slower_ns;
-  if (slow) {
-    if (bpf_probe_read_kernel(&s->kept, sizeof s->kept, start)) slow = 0;
-    // Its place may have been given to another meanwhile.
-    start = bpf_map_lookup_elem(&kept_starts, &key);
-    if (!start || start->pair.began != began || s->kept.pair.began != began) {
-      count(VITRINE_TRACE_ENDS_UNMATCHED, 1);
-      return 0;
-    }
-  }
-  // Of two ends at once, the one that takes it away has it.
-  if (bpf_map_delete_elem(&kept_starts, &key)) {
+  if (slow && bpf_probe_read_kernel(&s->kept, sizeof s->kept, start)) slow = 0;
+  // Gone where its place was given to another key's while it was read.
+  if (bpf_map_delete_elem(&kept_starts, &key) || (slow && s->kept.pair.began)) {
     count(VITRINE_TRACE_ENDS_UNMATCHED, 1);
     return 0;
   }
+  s->kept.pair.began = began;
   count(VITRINE_TRACE_STARTS_ENDED, 1);
   return slow;
 }

@@ -50,8 +50,8 @@ struct start_key {
 };
 
 struct start {
-  __u64 began;
-  __u64 born; /* as in a vitrine_kept_start */
+  __u64 began; /* 0: it is being taken away */
+  __u64 born;  /* as in a vitrine_kept_start */
 };
 
 /// Of an operation that never ends its start stays here: the oldest make room, or there would be none
@@ -221,6 +221,34 @@ static __always_inline int start_key_of(struct scratch* s,
   return 1;
 }
 
+// A map deletes by key, not by value: of a start that another replaced since an end has read it, the end would delete
+// the other. So a program that takes a start away sets its `began` to 0 first, if that is still what it has read, and
+// a new start is added only where there is none: until the one with 0 is deleted, there is no other to delete.
+
+#define START_TRIES 4 /* each lost one is a start or an end of the same key on another CPU */
+
+static __always_inline int claim_start(volatile __u64* began, __u64 seen) {
+  return seen && __sync_val_compare_and_swap(began, seen, 0) == seen;
+}
+
+/// Takes away the start of a key. `born`: as in it; 0: whatever it is. Returns when it began; 0: there is none.
+VERIFIED_ALONE __u64 take_away(const struct start_key* key, __u64 born) {
+  if (!key) return 0;
+  for (int i = 0; i < START_TRIES; ++i) {
+    const volatile struct start* start = bpf_map_lookup_elem(&starts, key);
+    if (!start) return 0;
+    const struct start read = {.began = start->began, .born = start->born};
+    // Its place may have been given to another key's while it was read.
+    volatile struct start* again = bpf_map_lookup_elem(&starts, key);
+    if (!again || again->began != read.began || again->born != read.born) continue;
+    if (born && read.born != born) return 0;
+    if (!claim_start(&again->began, read.began)) continue;
+    bpf_map_delete_elem(&starts, key);
+    return read.began;
+  }
+  return 0;
+}
+
 /// Ends the latency that this fire is the end of. `born`: as in its start. False: it has no start, which is
 /// counted.
 static __always_inline int take_start(struct scratch* s, const struct vitrine_site_program* program,
@@ -230,19 +258,9 @@ static __always_inline int take_start(struct scratch* s, const struct vitrine_si
     count(VITRINE_TRACE_UNREADABLE, 1);
     return 0;
   }
-  const volatile struct start* start = bpf_map_lookup_elem(&starts, &key);
-  const struct start read = {.began = start ? start->began : 0, .born = start ? start->born : 0};
-  // Its place may have been given to another while it was read.
-  const volatile struct start* again = start ? bpf_map_lookup_elem(&starts, &key) : 0;
-  const int is_whole = again && again->began == read.began && again->born == read.born;
-  // Of two ends at once, the one that takes it away has it.
-  if (!is_whole || read.born != born || bpf_map_delete_elem(&starts, &key)) {
-    count(VITRINE_TRACE_ENDS_UNMATCHED, 1);
-    return 0;
-  }
-  *began = read.began;
-  count(VITRINE_TRACE_STARTS_ENDED, 1);
-  return 1;
+  *began = take_away(&key, born);
+  count(*began ? VITRINE_TRACE_STARTS_ENDED : VITRINE_TRACE_ENDS_UNMATCHED, 1);
+  return *began != 0;
 }
 
 static __always_inline void note_start(struct scratch* s,
@@ -254,8 +272,12 @@ static __always_inline void note_start(struct scratch* s,
     return;
   }
   const struct start start = {.began = now, .born = born};
-  if (bpf_map_lookup_elem(&starts, &key)) count(VITRINE_TRACE_STARTS_LOST, 1);
-  if (bpf_map_update_elem(&starts, &key, &start, BPF_ANY) == 0) count(VITRINE_TRACE_STARTS, 1);
+  count(VITRINE_TRACE_STARTS, 1);
+  for (int i = 0; i < START_TRIES; ++i) {
+    if (bpf_map_update_elem(&starts, &key, &start, BPF_NOEXIST) == 0) return;
+    if (take_away(&key, 0)) count(VITRINE_TRACE_STARTS_LOST, 1);
+  }
+  count(VITRINE_TRACE_STARTS_LOST, 1);
 }
 
 /// `index`: of the program. `born`: of the start or the end of a latency.

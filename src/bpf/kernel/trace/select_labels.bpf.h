@@ -177,9 +177,12 @@ static __always_inline void select_from_record(struct selection* selection, __u3
     const __u64 most = s->work[33];
     if (most == 0) return;
     s->attributes_end = read_counted_attributes(s, record + header);
-    if (!s->attributes_end) count(VITRINE_TRACE_FAULTS, 1);
+    if (!s->attributes_end) {
+      count(VITRINE_TRACE_FAULTS, 1);
+      return;
+    }
     bpf_loop(most, select_from_attribute, selection, 0);
-    if (s->attributes_end && s->attributes_read < most) count(VITRINE_TRACE_CUT, 1);
+    if (s->attributes_read < most) count(VITRINE_TRACE_CUT, 1);
     return;
   }
   __u64 size = *(const __u16*)(s->work + 26);
