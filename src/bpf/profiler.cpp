@@ -219,6 +219,8 @@ class LoadedProfiler final : public Profiler {
     return hand_over_pending(sink);
   }
 
+  [[nodiscard]] std::uint64_t taken_until_ns() const override { return ring_->taken_until_ns(); }
+
   void take_rows(const RowTable::Sink& sink) override {
     if (rows_) rows_->table.take(sink);
   }

@@ -129,6 +129,9 @@ class Profiler : public ProcessTable {
   /// Hands over what has come in, waiting for it at most `timeout`. Returns how many.
   virtual Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink) = 0;
 
+  /// CLOCK_MONOTONIC: poll() has handed over all samples of before then.
+  [[nodiscard]] virtual std::uint64_t taken_until_ns() const = 0;
+
   /// Hands over what has been added up since the last call, of rows whose first sample poll() has handed
   /// over (`row` is in its head). To be called several times in a stretch of row_time, as a row has room
   /// for VITRINE_ROW_CELLS of them; what has no room is a sample for poll().

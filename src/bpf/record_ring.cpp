@@ -92,17 +92,21 @@ void RecordRing::run_collector(const std::stop_token& stop) {
   ::prctl(PR_SET_NAME, "vitrine-collect");
   while (!stop.stop_requested() && error_ == 0) {
     if (!queue_->wait_for_room(Clock::now() + longest_wait_for_room)) continue;
-    pass(false);
+    bool is_all = false;
+    pass(false, is_all);
     if (queue_->wait_for_room(Clock::now())) wait_for_wake_up(milliseconds(-1));
   }
 }
 
-/// Takes what is in the buffer into the queue, as far as that has room. False: another thread is at it.
-bool RecordRing::pass(bool by_poll) {
+/// Takes what is in the buffer into the queue, as far as that has room. False: another thread is at it. `is_all`:
+/// set, whether nothing is left in the buffer.
+bool RecordRing::pass(bool by_poll, bool& is_all) {
+  is_all = false;
   const std::unique_lock lock(passing_, std::try_to_lock);
   if (!lock) return false;
   const bool has_room = queue_->wait_for_room(Clock::now());
   const int got = has_room ? ring_buffer__consume(ring_) : 0;
+  is_all = has_room && got >= 0;
   // By the thread that polls: all is there for it. By the collector: many small chunks would be.
   if (by_poll)
     queue_->publish();
@@ -112,30 +116,53 @@ bool RecordRing::pass(bool by_poll) {
   return true;
 }
 
-/// All that is in the queue, or until some time after `end`.
-std::size_t RecordRing::hand_over_queue(Clock::time_point end, const Sink& sink) {
+namespace {
+
+std::uint64_t time_of(std::span<const std::byte> record) {
+  vitrine_event_header header{};
+  if (record.size() >= sizeof header) std::memcpy(&header, record.data(), sizeof header);
+  return header.time_ns;
+}
+
+}  // namespace
+
+/// All that was there when poll() `began` has been handed over, or all before the newest record.
+void RecordRing::took(Clock::time_point began, bool is_all) {
+  const auto began_ns = static_cast<std::uint64_t>(began.time_since_epoch().count());
+  taken_until_ns_ = std::max(taken_until_ns_, is_all ? began_ns : std::min(began_ns, newest_ns_));
+}
+
+/// All that is in the queue, or until some time after `end`: then it is not all.
+std::size_t RecordRing::hand_over_queue(Clock::time_point end, const Sink& sink, bool& is_all) {
   std::size_t records = 0;
   while (queue_->wait(Clock::now())) {
     for (auto record = queue_->take(); !record.empty(); record = queue_->take()) {
+      newest_ns_ = std::max(newest_ns_, time_of(record));
       sink(record);
-      if (++records % between_looks == 0 && Clock::now() > end + longest_wait) return records;
+      if (++records % between_looks == 0 && Clock::now() > end + longest_wait) {
+        is_all = false;
+        return records;
+      }
     }
   }
   return records;
 }
 
 Result<std::size_t> RecordRing::poll_queue(milliseconds timeout, const Sink& sink) {
-  const auto end = Clock::now() + timeout;
-  for (;;) {
-    const bool is_all = pass(true);
-    const std::size_t records = hand_over_queue(end, sink);
+  auto began = Clock::now();
+  const auto end = began + timeout;
+  for (;; began = Clock::now()) {
+    bool is_all = false;
+    const bool has_passed = pass(true, is_all);
+    const std::size_t records = hand_over_queue(end, sink, is_all);
+    took(began, is_all);
     wait_ = records != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
     if (records != 0) return records;
     if (error_ != 0) return tl::unexpected(KernelLog().error("read records", error_.load()));
     const auto now = Clock::now();
-    if (is_all && now >= end) return 0;
+    if (has_passed && now >= end) return 0;
     // The collector's pass is short, or brings something.
-    (void)queue_->wait(is_all ? std::min(end, now + wait_) : now + shortest_wait);
+    (void)queue_->wait(has_passed ? std::min(end, now + wait_) : now + shortest_wait);
   }
 }
 
@@ -150,7 +177,9 @@ Result<std::size_t> RecordRing::poll(milliseconds timeout, const Sink& sink) {
   for (;;) {
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     if (left > milliseconds{0}) wait_for_wake_up(std::min(left, wait_));
+    const auto began = Clock::now();
     const int got = ring_buffer__consume(ring_);
+    took(began, got >= 0);
     if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
     if (got < 0 && got != -ECANCELED) return tl::unexpected(log.error("read records", got));
     wait_ = handed_over_ != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
@@ -181,6 +210,7 @@ int RecordRing::hand_over(void* context, void* data, std::size_t size) {
     return ring.queue_->put(record, source_of(record)) ? 0 : -ECANCELED;
   }
   const bool late = ++ring.handed_over_ % between_looks == 0 && Clock::now() > ring.last_header_;
+  ring.newest_ns_ = std::max(ring.newest_ns_, time_of(record));
   try {
     (*ring.sink_)(record);
   } catch (...) {

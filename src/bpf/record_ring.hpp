@@ -50,6 +50,9 @@ class RecordRing {
   /// counts as taken, the next call has the rest.
   Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink);
 
+  /// CLOCK_MONOTONIC: records of before then do not come any more.
+  [[nodiscard]] std::uint64_t taken_until_ns() const { return taken_until_ns_; }
+
   /// Records that the collector has taken out of the buffer, and those of them that it dropped, as
   /// memory was refused.
   [[nodiscard]] std::uint64_t collected() const { return queue_ ? queue_->records() : 0; }
@@ -60,10 +63,11 @@ class RecordRing {
   static int hand_over(void* context, void* data, std::size_t size);
   void begin_collecting();
   void run_collector(const std::stop_token& stop);
-  bool pass(bool by_poll);
-  std::size_t hand_over_queue(Clock::time_point end, const Sink& sink);
+  bool pass(bool by_poll, bool& is_all);
+  std::size_t hand_over_queue(Clock::time_point end, const Sink& sink, bool& is_all);
   Result<std::size_t> poll_queue(std::chrono::milliseconds timeout, const Sink& sink);
   void wait_for_wake_up(std::chrono::milliseconds most);
+  void took(Clock::time_point began, bool is_all);
 
   ring_buffer* ring_ = nullptr;
   int wake_ = -1;
@@ -78,6 +82,9 @@ class RecordRing {
   std::atomic<int> error_{0};  ///< of libbpf, in a pass
   int stop_ = -1;              ///< eventfd that ends the collector's wait
   std::jthread collector_;
+
+  std::uint64_t taken_until_ns_ = 0;
+  std::uint64_t newest_ns_ = 0;  ///< of the records that were handed over, the last one's time
 
   // During poll().
   const Sink* sink_ = nullptr;

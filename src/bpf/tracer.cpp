@@ -170,6 +170,8 @@ class LoadedTracer final : public Tracer {
     });
   }
 
+  [[nodiscard]] std::uint64_t taken_until_ns() const override { return ring_->taken_until_ns(); }
+
   Result<std::vector<ReductionRow>> read_reductions() override {
     std::vector<ReductionShape> shapes;
     shapes.reserve(shapes_.size());

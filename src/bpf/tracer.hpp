@@ -133,6 +133,9 @@ class Tracer : public ProcessTable {
   /// about `timeout` and one record. Returns how many records there were.
   virtual Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink) = 0;
 
+  /// CLOCK_MONOTONIC: poll() has handed over all fires of before then.
+  [[nodiscard]] virtual std::uint64_t taken_until_ns() const = 0;
+
   /// What was added up since the start, in no particular order. Does not disturb the adding.
   virtual Result<std::vector<ReductionRow>> read_reductions() = 0;
 

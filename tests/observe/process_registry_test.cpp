@@ -116,10 +116,20 @@ TEST(ProcessRegistry, AnEndIsOfTheProcessThatHadThePidThen) {
   registry.observe(7);
   ObservedProcess* second = registry.forked(1, 7, 300);
   registry.exited(7, 299);  // told late
-  EXPECT_EQ(registry.take_departed(at(0)).size(), 0U);
-  EXPECT_EQ(registry.take_departed(at(drain_ns)).size(), 1U);
+  EXPECT_EQ(registry.take_departed(at(0), at(0)).size(), 0U);
+  EXPECT_EQ(registry.take_departed(at(drain_ns), at(drain_ns)).size(), 1U);
   EXPECT_EQ(registry.find(7), second);
   EXPECT_EQ(registry.size(), 2U);
+}
+
+TEST(ProcessRegistry, KeepsAProcessWhoseLastRecordsWaitToBeTaken) {
+  ProcessRegistry registry = registry_of(10);
+  ObservedProcess* process = registry.observe(7);
+  registry.exited(7, 1000);
+  EXPECT_EQ(registry.take_departed(at(1000), at(500)).size(), 0U);
+  EXPECT_EQ(registry.take_departed(at(1000 + 3 * drain_ns), at(999)).size(), 0U);
+  EXPECT_EQ(registry.find(record_of(7, 100, 990)), process);
+  EXPECT_EQ(registry.take_departed(at(1000 + 3 * drain_ns), at(1000)).size(), 1U);
 }
 
 TEST(ProcessRegistry, ProcessesThatAreNotVisibleHaveTheKernelsNumber) {
@@ -143,8 +153,8 @@ TEST(ProcessRegistry, TakesNoMoreThanItMay) {
   EXPECT_EQ(registry.forked(1, 9, 300), nullptr);
   EXPECT_EQ(registry.size(), 2U);
   registry.exited(1, 400);
-  registry.take_departed(at(0));
-  EXPECT_EQ(registry.take_departed(at(drain_ns)).size(), 1U);
+  registry.take_departed(at(0), at(0));
+  EXPECT_EQ(registry.take_departed(at(drain_ns), at(drain_ns)).size(), 1U);
   EXPECT_NE(registry.observe(8), nullptr);
 }
 
@@ -215,7 +225,7 @@ class World {
 
   void pass(std::uint64_t time_ns) {
     time_ += time_ns;
-    for (const auto& process : registry_.take_departed(at(time_)))
+    for (const auto& process : registry_.take_departed(at(time_), at(time_)))
       for (Life& life : lives_)
         if (life.entry == process.get()) {
           EXPECT_TRUE(life.end_ns) << "of PID " << life.pid;
@@ -419,7 +429,7 @@ TEST(ProcessWatch, AChangeDoesNotPostponeTheLookThatAnEarlierOneIsDue) {
   bool is_conclusive = false;
   for (int round = 0; round < 1000 && !is_conclusive; ++round) {
     watch.look_again_soon(process);
-    for (const std::size_t seen = looks.count; looks.count == seen;) watch.look_again();
+    for (const std::size_t seen = looks.count; looks.count == seen;) watch.look_again(0);
     const std::size_t seen = looks.count;
     const auto before_first = Clock::now();
     watch.look_again_soon(process);
@@ -429,7 +439,7 @@ TEST(ProcessWatch, AChangeDoesNotPostponeTheLookThatAnEarlierOneIsDue) {
     watch.look_again_soon(process);
     const auto after_second = Clock::now();
     spin_until(after_first + first_look);
-    watch.look_again();
+    watch.look_again(0);
     // The first look is due, and one counted from the second change is not; where this thread lost its CPU for
     // too long, another round is needed.
     is_conclusive =

@@ -1,6 +1,7 @@
 /* Work in threads, children or programs that begin and end all the time, with what the kernel says it took:
  *
  *   counted threads|forks|programs|chains MILLISECONDS
+ *   counted program REPLACEMENTS [PIECES]                 is one of the programs
  *
  * Prints "ready", works once it has read a line, prints the nanoseconds of rusage, and stays until its input ends.
  * Each piece of work is longer than a period of the profile's clock. */
@@ -53,13 +54,13 @@ static void in_programs(const char* replacements) {
     ;
 }
 
-/* Replaces itself so many times. */
-static int as_program(int replacements) {
-  work(NULL);
+/* Replaces itself so many times, each time after so many pieces of work. */
+static int as_program(int replacements, const char* pieces) {
+  for (int i = 0; i < atoi(pieces); ++i) work(NULL);
   if (replacements == 0) return 0;
   char text[16];
   sprintf(text, "%d", replacements - 1);
-  execl(self, "counted", "program", text, (char*)NULL);
+  execl(self, "counted", "program", text, pieces, (char*)NULL);
   return 1;
 }
 
@@ -78,9 +79,10 @@ static long long used_ns(int who) {
 }
 
 int main(int count, char** arguments) {
-  if (count != 3 || readlink("/proc/self/exe", self, sizeof self - 1) < 0) return 2;
+  if (count < 3 || readlink("/proc/self/exe", self, sizeof self - 1) < 0) return 2;
   const char* kind = arguments[1];
-  if (strcmp(kind, "program") == 0) return as_program(atoi(arguments[2]));
+  if (strcmp(kind, "program") == 0)
+    return as_program(atoi(arguments[2]), count > 3 ? arguments[3] : "1");
   puts("ready");
   fflush(stdout);
   getchar();

@@ -69,5 +69,24 @@ TEST_P(Counted, IsTheTimeOnACpu) {
 INSTANTIATE_TEST_SUITE_P(In, Counted, testing::Values("threads", "forks", "programs", "chains"),
                          [](const auto& kind) { return kind.param; });
 
+// As when the profiler has to wait for a CPU: it looks at all samples seconds after the first programs were replaced.
+TEST(ReplacedPrograms, AreKnownToSamplesThatAreLookedAtLate) {
+  auto load = test::Child::spawn({"sh", "-c", "read start; exec " COUNTED " program 40 80"});
+  observe::ProfilingOptions options;
+  options.pids = {load.pid()};
+  options.frequency = 199;
+  auto profiling = observe::Profiling::open(options);
+  ASSERT_TRUE(profiling) << profiling.error().message;
+  ASSERT_TRUE((*profiling)->poll(0ms));
+  load.write("\n");
+  EXPECT_FALSE(load.read_line(60s)) << "it ends";
+  while (!(*profiling)->ended()) ASSERT_TRUE((*profiling)->poll(10ms));
+  (*profiling)->stop();
+  ASSERT_TRUE((*profiling)->poll(10ms));
+  const profile::Profile profile = (*profiling)->take();
+  EXPECT_GT(profile.samples.size(), 100U);
+  EXPECT_EQ(profile::count_ends(profile)[static_cast<std::size_t>(profile::StackEnd::gone)], 0U);
+}
+
 }  // namespace
 }  // namespace vitrine

@@ -163,11 +163,13 @@ void ProcessRegistry::exited(ObservedProcess& process) {
   ended_.push_back(process.shared_from_this());
 }
 
-std::vector<ProcessRegistry::Process> ProcessRegistry::take_departed(Clock::time_point now) {
+std::vector<ProcessRegistry::Process> ProcessRegistry::take_departed(
+    Clock::time_point now, Clock::time_point taken_until) {
   for (Process& process : ended_) draining_.emplace_back(now + time_to_drain, std::move(process));
   ended_.clear();
   std::vector<Process> departed;
-  for (; !draining_.empty() && draining_.front().first <= now; draining_.pop_front()) {
+  const auto until = std::min(now, taken_until + time_to_drain);
+  for (; !draining_.empty() && draining_.front().first <= until; draining_.pop_front()) {
     Process& process = draining_.front().second;
     const auto found = slots_.find(process->number_);
     if (found == slots_.end()) continue;

@@ -101,8 +101,9 @@ class ProcessRegistry {
   void exited(pid_t pid, std::uint64_t time_ns);
   void exited(ObservedProcess& process);
 
-  /// Removes those that ended `time_to_drain` ago, and returns them.
-  std::vector<Process> take_departed(Clock::time_point now);
+  /// Removes those that ended `time_to_drain` ago, and returns them. `taken_until`: later records have not
+  /// been taken yet, and may be theirs.
+  std::vector<Process> take_departed(Clock::time_point now, Clock::time_point taken_until);
 
   void for_each(const std::function<void(ObservedProcess&)>& visit) const;
   [[nodiscard]] std::size_t size() const { return size_; }

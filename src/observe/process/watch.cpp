@@ -238,9 +238,11 @@ void ProcessWatch::look_again_soon(ObservedProcess& process) {
     look_at(process, soon);
 }
 
-void ProcessWatch::look_again() {
+void ProcessWatch::look_again(std::uint64_t taken_until_ns) {
   const auto now = Clock::now();
-  for (const auto& process : processes_.take_departed(now)) listener_.departed(*process);
+  const Clock::time_point taken_until{std::chrono::nanoseconds(taken_until_ns)};
+  for (const auto& process : processes_.take_departed(now, taken_until))
+    listener_.departed(*process);
   while (!looks_.empty() && looks_.begin()->first <= now) {
     const auto [when, weak] = *looks_.begin();
     looks_.erase(looks_.begin());

@@ -70,8 +70,9 @@ class ProcessWatch {
   /// From now on a thread of its own makes room in the kernel's buffers, so that none are lost while
   /// the caller is at something else.
   void collect_in_background();
-  /// Has the listener look once more where it is time to.
-  void look_again();
+  /// Has the listener look once more where it is time to. `taken_until_ns`: of CLOCK_MONOTONIC; records of
+  /// before then do not come any more.
+  void look_again(std::uint64_t taken_until_ns);
   void look_again_soon(ObservedProcess& process);
 
   /// How long, at most, wait() lets events wait that follow one another, while none of them is of a process

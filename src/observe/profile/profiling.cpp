@@ -185,10 +185,10 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   /// It may have ended when its first sample is looked at.
   bool concerns(const target::ProcessEvent&) override { return options_.all; }
   void executed(ObservedProcess& process, const target::ProcessEvent& event) override {
-    SampledPrograms::executed(event, sampled(process).programs);
+    programs_.executed(event, sampled(process).programs);
   }
   void mapped(ObservedProcess& process, const target::ProcessEvent& event) override {
-    SampledPrograms::mapped(event, sampled(process).programs);
+    programs_.mapped(event, sampled(process).programs);
   }
   void missed() override;
   void changed(ObservedProcess& process, bool again) override;
@@ -415,7 +415,7 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
   bool has_looked = false;
   do {
     watch_->take_events();
-    watch_->look_again();
+    watch_->look_again(profiler_->taken_until_ns());
     const auto left = std::chrono::ceil<milliseconds>(std::min(end, next_look_) - Clock::now());
     watch_->wait(std::clamp(left, milliseconds(0), max_rest()));
     // What happens to processes ends a wait, and is no reason to look.
@@ -456,7 +456,9 @@ Result<void> LiveProfiling::look_at_samples() {
 }
 
 Result<std::size_t> LiveProfiling::take_samples() {
-  return profiler_->poll(milliseconds(0), samples_->sink());
+  auto taken = profiler_->poll(milliseconds(0), samples_->sink());
+  programs_.taken_until(profiler_->taken_until_ns());
+  return taken;
 }
 
 /// Which costs next to nothing.

@@ -66,27 +66,17 @@ std::uint64_t oldest_replaced_ns(const ProgramHistory& its) {
   return newer == its.rend() ? 0 : (*newer)->begun_ns;
 }
 
-/// Those that another one had replaced long before `now_ns`.
-void forget_replaced(ProgramHistory& its, std::uint64_t now_ns) {
+/// Those that another one had replaced long before the samples that are to come.
+void forget_replaced(ProgramHistory& its, std::uint64_t taken_until_ns) {
   if (its.size() <= programs_kept) return;
   std::size_t bytes = 0;
   for (const auto& program : its) bytes += program->code.bytes();
   while (its.size() > programs_kept &&
          (its.size() > max_programs_kept || bytes > max_replaced_bytes ||
-          oldest_replaced_ns(its) + kept_ns < now_ns)) {
+          oldest_replaced_ns(its) + kept_ns < taken_until_ns)) {
     bytes -= its.back()->code.bytes();
     its.pop_back();
   }
-}
-
-/// `time_ns`: it was executed then, but not what the process has executed since.
-SampledPrograms::Program keep(ProgramHistory& its, SampledPrograms::Program program,
-                              std::uint64_t time_ns = ~std::uint64_t{0}) {
-  const auto at = std::ranges::find_if(
-      its, [&](const SampledPrograms::Program& other) { return other->begun_ns <= time_ns; });
-  its.insert(at, program);
-  forget_replaced(its, its.front()->begun_ns);
-  return program;
 }
 
 /// Of a process whose end was not reported, or not in time. Its last samples may still come: it is
@@ -147,6 +137,16 @@ SampledPrograms::Program SampledPrograms::of(const vitrine_event_header& header,
   // Nothing is known of its image: it was being loaded, and will be looked at.
   unseen->looked_at = header.image != 0 || !has_pid;
   return keep(its, std::move(unseen), header.time_ns);
+}
+
+/// `time_ns`: it was executed then, but not what the process has executed since.
+SampledPrograms::Program SampledPrograms::keep(ProgramHistory& its, Program program,
+                                               std::uint64_t time_ns) const {
+  const auto at =
+      std::ranges::find_if(its, [&](const Program& other) { return other->begun_ns <= time_ns; });
+  its.insert(at, program);
+  forget_replaced(its, taken_until_ns_);
+  return program;
 }
 
 SampledPrograms::Program SampledPrograms::read(pid_t pid) {
@@ -320,7 +320,7 @@ void SampledPrograms::learn(SampledProgram& program) {
 
 bool SampledPrograms::tidy(ProgramHistory& its, bool learns) {
   if (its.empty()) return false;
-  forget_replaced(its, now_ns(CLOCK_MONOTONIC));
+  forget_replaced(its, taken_until_ns_);
   SampledProgram& program = *its.front();
   const bool sampled = program.sampled;
   program.learnt = false;

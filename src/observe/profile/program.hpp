@@ -82,10 +82,13 @@ class SampledPrograms {
   static ProgramHistory forked(pid_t child, const ProgramHistory& parent);
 
   // As events report it:
-  static void executed(const target::ProcessEvent& event, ProgramHistory& its);
-  static void mapped(const target::ProcessEvent& event, ProgramHistory& its);
+  void executed(const target::ProcessEvent& event, ProgramHistory& its);
+  void mapped(const target::ProcessEvent& event, ProgramHistory& its);
   /// Some were lost: what it has mapped is read at its next sample.
   static void missed(ProgramHistory& its);
+
+  /// CLOCK_MONOTONIC: samples of before then do not come any more.
+  void taken_until(std::uint64_t time_ns) { taken_until_ns_ = time_ns; }
 
   // Between profiles:
 
@@ -106,12 +109,15 @@ class SampledPrograms {
 
  private:
   Program read(pid_t pid);
+  Program keep(ProgramHistory& its, Program program,
+               std::uint64_t time_ns = ~std::uint64_t{0}) const;
   bool look(SampledProgram& program);
   bool refresh(SampledProgram& program, bool is_unreported);
   CodePlaces places_of(const SampledProgram& program);
 
   CodeReader reader_;
   std::shared_ptr<const target::FileDescriptor> our_root_;
+  std::uint64_t taken_until_ns_ = 0;
   std::set<std::string> refusals_;
   std::size_t reported_ = 0;  // of the reader's problems
 };

@@ -435,7 +435,7 @@ void LiveTrace::watch_processes() {
       launched->release();
     }
   watch_->take_events();
-  watch_->look_again();
+  watch_->look_again(tracer_->taken_until_ns());
 }
 
 Result<std::size_t> LiveTrace::pass_over() {
