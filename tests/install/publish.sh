@@ -62,7 +62,7 @@ LD_LIBRARY_PATH=$(dirname "$pkgconfig") check_all "$work/make"
 
 # The link options must do with every linker, and against what else strips unused symbols.
 for flags in -fuse-ld=gold -fuse-ld=lld -fuse-ld=mold -no-pie -static-pie -flto \
-  "-ffunction-sections -Wl,--gc-sections -s"; do
+  "-ffunction-sections -Wl,--gc-sections -s" -masm=intel; do
   quiet env "PKG_CONFIG_PATH=$pkgconfig" make -B -C "$project" "OUT=$work/make" \
     "CXXFLAGS=-O2 $flags" with_publish
   check "$work/make/with_publish" 1 custom_labels_current_set:8 otel_thread_ctx_v1:8
