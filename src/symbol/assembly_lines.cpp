@@ -26,8 +26,11 @@ namespace {
 using Bytes = std::span<const std::byte>;
 using elf::Cursor;
 
-constexpr std::size_t max_lines = 8U << 20;  // libc's has 1.3 MiB
-constexpr std::size_t max_table = 1U << 20;  // an assembler's has a few KiB
+constexpr std::size_t max_lines = 8U << 20;    // libc's has 1.3 MiB
+constexpr std::size_t max_strings = 1U << 20;  // of all units
+// An assembler's has a few KiB. It is read anew for each address, and a byte of it may be a row, for which libdw takes
+// 90: of 64 KiB that is 14 ms and 6 MiB.
+constexpr std::size_t max_table = 64U << 10;
 
 /// A line table of DWARF 5, 32 bits (DWARF 5, 6.2.4), as far as it is needed here.
 struct LineTable {
@@ -200,7 +203,7 @@ bool is_assembly(std::string_view file) {
 bool has_assembly_lines(const LineSections& sections, const elf::File& elf) {
   return elf.encoding.wide && !elf.encoding.big_endian &&
          std::endian::native == std::endian::little && sections.lines.size() <= max_lines &&
-         sections.strings.size() <= max_table;
+         sections.strings.size() <= max_strings;
 }
 
 Frames find_assembly_line(const LineSections& sections, const elf::File& elf, Address start,

@@ -21,6 +21,7 @@
 #include "elf/file.hpp"
 #include "elf/symbol_table.hpp"
 #include "sandbox/files.hpp"
+#include "symbol/assembly_lines.hpp"
 #include "symbol/background.hpp"
 #include "symbol/functions.hpp"
 #include "symbol/symboliser.hpp"
@@ -378,6 +379,61 @@ TEST_F(Hostile, TwoHundredMutations) {
   }
   EXPECT_GT(named, 0U);
   expect_unharmed(symboliser);
+}
+
+struct AssemblyLines : testing::Test {
+  const std::string path = SUBJECT_DIR "/assembly-lines";
+  std::unique_ptr<sandbox::FileMemory> memory = sandbox::FileMemory::from(opened(path)).value();
+  const elf::File elf = elf::read_file(*memory).value();
+  const std::vector<std::byte> lines = section(".debug_line"), strings = section(".debug_line_str");
+  const Address start = address_of(path, "_start");
+
+  std::vector<std::byte> section(const char* name) {
+    return elf::read_section(*memory, elf, *elf.find(name), 64U << 20).value().bytes;
+  }
+  Frames find(const std::vector<std::byte>& by_lines, const std::vector<std::byte>& by_strings) {
+    return find_assembly_line({by_lines, by_strings}, elf, start, start + 1);
+  }
+};
+
+TEST_F(AssemblyLines, OfAnyBytesAreOneLineOrNone) {
+  ASSERT_EQ(find(lines, strings).size(), 1U);
+  std::size_t found = 0, none = 0;
+  const auto count = [&](const Frames& frames) {
+    ASSERT_LE(frames.size(), 1U);
+    ++(frames.empty() ? none : found);
+  };
+  for (const bool in_lines : {true, false}) {
+    const std::vector<std::byte>& honest_bytes = in_lines ? lines : strings;
+    for (std::size_t at = 0; at < honest_bytes.size(); ++at) {
+      for (const unsigned other : {0x00U, 0x01U, 0x7fU, 0x80U, 0xffU}) {
+        std::vector<std::byte> changed = honest_bytes;
+        changed[at] = std::byte(other);
+        count(in_lines ? find(changed, strings) : find(lines, changed));
+      }
+      const std::vector<std::byte> cut(honest_bytes.begin(),
+                                       honest_bytes.begin() + static_cast<std::ptrdiff_t>(at));
+      count(in_lines ? find(cut, strings) : find(lines, cut));
+    }
+  }
+  EXPECT_GT(found, 0U);
+  EXPECT_GT(none, 0U);
+}
+
+// Each address has its table read anew, and a byte of it may be a row.
+TEST_F(AssemblyLines, OfALargeTableAreLeftToItsUnit) {
+  std::uint32_t size = 0, header_size = 0;
+  std::memcpy(&size, lines.data(), sizeof size);
+  std::memcpy(&header_size, lines.data() + 8, sizeof header_size);
+  constexpr std::size_t header_at = 12, set_address_bytes = 11;
+  const auto rows_at = static_cast<std::ptrdiff_t>(header_at + header_size + set_address_bytes);
+  for (const std::uint32_t rows : {32U << 10, 128U << 10}) {
+    std::vector<std::byte> table(lines.begin(), lines.begin() + sizeof size + size);
+    table.insert(table.begin() + rows_at, rows, std::byte{0x20});
+    const std::uint32_t with_rows = size + rows;
+    std::memcpy(table.data(), &with_rows, sizeof with_rows);
+    EXPECT_EQ(find(table, strings).size(), rows < 64U << 10 ? 1U : 0U) << rows;
+  }
 }
 
 // What says that it inflates to what it does not is not there; the symbol table is.
