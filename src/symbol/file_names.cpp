@@ -17,16 +17,18 @@ constexpr std::uint64_t units_part = 2;
 }  // namespace
 
 NameSources NameSources::find(FileDescriptor file, const DebugSearch& debug) {
-  NameSources sources;
   auto memory = sandbox::FileMemory::from(std::move(file));
-  if (!memory) return sources;
+  if (!memory) return {};
   auto elf = elf::read_file(**memory);
-  if (!elf) {
-    sources.problem = elf.error().message;
-    return sources;
-  }
-  auto apart = find_debug_file(**memory, *elf, elf::hex_build_id(**memory, *elf), debug);
-  sources.files.push_back({std::move(*memory), std::move(*elf)});
+  if (!elf) return {{}, elf.error().message};
+  return find(std::move(*memory), std::move(*elf), debug);
+}
+
+NameSources NameSources::find(std::unique_ptr<sandbox::FileMemory> memory, elf::File elf,
+                              const DebugSearch& debug) {
+  NameSources sources;
+  auto apart = find_debug_file(*memory, elf, elf::hex_build_id(*memory, elf), debug);
+  sources.files.push_back({std::move(memory), std::move(elf)});
   if (apart != nullptr) sources.files.push_back({std::move(apart->memory), std::move(apart->elf)});
   return sources;
 }

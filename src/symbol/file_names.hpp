@@ -31,6 +31,8 @@ struct NameSources {
 
   /// `debug`: where the debug file is looked for.
   static NameSources find(FileDescriptor file, const DebugSearch& debug);
+  static NameSources find(std::unique_ptr<sandbox::FileMemory> memory, elf::File elf,
+                          const DebugSearch& debug);
   [[nodiscard]] std::vector<sandbox::FileIdentity> identities() const;
 };
 

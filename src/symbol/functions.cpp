@@ -16,10 +16,10 @@
 #include "base/pack.hpp"
 #include "base/text.hpp"
 #include "elf/go_functions.hpp"
-#include "elf/notes.hpp"
 #include "sandbox/worker.hpp"
 #include "symbol/demangle.hpp"
 #include "symbol/dwarf_info.hpp"
+#include "symbol/file_names.hpp"
 #include "symbol/function_symbols.hpp"
 #include "symbol/signature.hpp"
 #include "unwind/exits.hpp"
@@ -176,9 +176,7 @@ class FunctionFinder {
         most_(request.most),
         exits_of_(request.exits_of.begin(), request.exits_of.end()) {
     for (const std::string& name : request.names) wanted_.emplace_back(name);
-    auto apart = find_debug_file(*file, elf, elf::hex_build_id(*file, elf), request.debug);
-    sources_.push_back({std::move(file), std::move(elf)});
-    if (apart != nullptr) sources_.push_back({std::move(apart->memory), std::move(apart->elf)});
+    sources_ = NameSources::find(std::move(file), std::move(elf), request.debug).files;
     is_go_ = elf::is_go_file(sources_.front().elf);
     for (Source& source : sources_) {
       take_table(FunctionSymbols::read(*source.memory, source.elf, SHT_SYMTAB));
@@ -217,10 +215,8 @@ class FunctionFinder {
   }
 
  private:
-  struct Source {
-    std::unique_ptr<sandbox::FileMemory> memory;
-    elf::File elf;
-  };
+  using Source = NameSources::Source;
+
   struct Found {
     FoundFunction function;
     NameRank rank;

@@ -4,19 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
-#include "base/limits.hpp"
 #include "elf/symbol_table.hpp"
+#include "unwind/cfi.hpp"
 
 namespace vitrine::symbol {
 namespace {
 
 constexpr std::uint64_t max_stub_bytes = 4U << 20;         // of one section; libchdb has 1 MiB
 constexpr std::uint64_t max_relocation_bytes = 64U << 20;  // of one section
-constexpr std::uint64_t max_index_bytes = 32U << 20;       // of .eh_frame_hdr
 constexpr std::size_t stub_bytes = 16;
 
 template <class T>
@@ -129,26 +127,11 @@ void UnnamedCode::read_stubs() {
   }
 }
 
-/// The sorted table of .eh_frame_hdr: a start and an entry, both from the section's own address (LSB
-/// 5.0, 10.6.2). Linkers write no other encoding.
 void UnnamedCode::read_frames(Memory& file, const elf::File& elf) {
   for (const elf::Segment& segment : elf.segments) {
     if (segment.type != PT_GNU_EH_FRAME) continue;
-    std::vector<std::byte> bytes(
-        static_cast<std::size_t>(std::min(segment.file_size, max_index_bytes)));
-    bytes.resize(file.read_some(segment.offset, bytes));
-    constexpr std::array<std::uint8_t, 4> usual{1, 0x1b, 0x03, 0x3b};
-    constexpr std::size_t header_bytes = 12, entry_bytes = 8;
-    if (bytes.size() < header_bytes ||
-        !std::equal(usual.begin(), usual.end(), bytes.begin(),
-                    [](std::uint8_t a, std::byte b) { return std::byte{a} == b; }))
-      return;
-    const std::size_t count = std::min<std::size_t>(number_at<std::uint32_t>(bytes, 8),
-                                                    (bytes.size() - header_bytes) / entry_bytes);
-    for (std::size_t n = 0; n < count; ++n)
-      starts_.push_back(segment.address +
-                        static_cast<std::uint64_t>(std::int64_t{
-                            number_at<std::int32_t>(bytes, header_bytes + n * entry_bytes)}));
+    unwind::visit_frame_index(file, segment.offset, segment.file_size, segment.address,
+                              [&](Address start, Address) { starts_.push_back(start); });
     std::ranges::sort(starts_);
     return;
   }

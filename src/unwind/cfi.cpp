@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "base/limits.hpp"
 
@@ -147,34 +148,37 @@ void CfiSection::add(Address start, std::uint64_t position) {
       {static_cast<std::uint32_t>(start - lowest_), static_cast<std::uint32_t>(position)});
 }
 
-bool CfiSection::use_index(std::uint64_t offset, std::uint64_t size, Address address) {
+void visit_frame_index(Memory& memory, std::uint64_t offset, std::uint64_t size, Address address,
+                       const std::function<void(Address start, Address entry)>& take) {
   // Version, then the encodings of: the pointer to .eh_frame, the count, the table.
   constexpr std::byte known[] = {std::byte{1}, std::byte{0x1b}, std::byte{0x03}, std::byte{0x3b}};
+  constexpr std::size_t row_bytes = 8;
   std::byte head[12];
-  if (size < sizeof head || memory_.read_some(offset, head) != sizeof head) return false;
-  if (!std::equal(std::begin(known), std::end(known), head)) return false;
+  if (size < sizeof head || memory.read_some(offset, head) != sizeof head) return;
+  if (!std::equal(std::begin(known), std::end(known), head)) return;
   Cursor cursor{std::span(head).subspan(8)};
   const std::uint64_t count = std::min<std::uint64_t>(
-      {cursor.number<std::uint32_t>(), (size - sizeof head) / 8, limits::cfi_entries});
+      {cursor.number<std::uint32_t>(), (size - sizeof head) / row_bytes, limits::cfi_entries});
   std::vector<std::byte> chunk;
-  for (std::uint64_t n = 0; n < count;) {
-    const std::uint64_t rows = std::min<std::uint64_t>(count - n, index_chunk / 8);
-    chunk.resize(static_cast<std::size_t>(rows * 8));
-    chunk.resize(memory_.read_some(offset + sizeof head + n * 8, chunk) / 8 * 8);
-    if (chunk.empty()) break;
-    Cursor row(chunk);
-    if (n == 0) {
-      lowest_ = address + static_cast<std::uint64_t>(row.number<std::int32_t>());
-      row = Cursor(chunk);
-      index_.reserve(static_cast<std::size_t>(count));
-    }
-    while (!row.at_end()) {
+  for (std::uint64_t n = 0; n < count; n += chunk.size() / row_bytes) {
+    chunk.resize(std::min<std::size_t>(static_cast<std::size_t>(count - n) * row_bytes,
+                                       index_chunk / row_bytes * row_bytes));
+    const std::size_t got = memory.read_some(offset + sizeof head + n * row_bytes, chunk);
+    chunk.resize(got / row_bytes * row_bytes);
+    if (chunk.empty()) return;
+    for (Cursor row(chunk); !row.at_end();) {
       const Address start = address + static_cast<std::uint64_t>(row.number<std::int32_t>());
-      const Address entry = address + static_cast<std::uint64_t>(row.number<std::int32_t>());
-      if (entry - place_.address < place_.size) add(start, entry - place_.address);
+      take(start, address + static_cast<std::uint64_t>(row.number<std::int32_t>()));
     }
-    n += chunk.size() / 8;
   }
+}
+
+bool CfiSection::use_index(std::uint64_t offset, std::uint64_t size, Address address) {
+  bool is_first = true;
+  visit_frame_index(memory_, offset, size, address, [&](Address start, Address entry) {
+    if (std::exchange(is_first, false)) lowest_ = start;
+    if (entry - place_.address < place_.size) add(start, entry - place_.address);
+  });
   // What is not sorted would be searched in vain.
   const auto lower = [](const Indexed& a, const Indexed& b) { return a.start < b.start; };
   if (!std::is_sorted(index_.begin(), index_.end(), lower)) index_.clear();

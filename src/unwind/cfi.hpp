@@ -107,6 +107,12 @@ struct CfiPlace {
   bool is_debug = false;  ///< .debug_frame
 };
 
+/// Calls take(start of the code, address of the entry) for each row of .eh_frame_hdr's table, which is `size` bytes at
+/// `offset` of the Memory, and at `address` in the file's own address space. It may not be sorted. Of none, if it is not
+/// in the one encoding that linkers write.
+void visit_frame_index(Memory& memory, std::uint64_t offset, std::uint64_t size, Address address,
+                       const std::function<void(Address start, Address entry)>& take);
+
 class CfiSection {
  public:
   /// `memory` must outlive this.

@@ -100,7 +100,7 @@ void burn_under_large_labels(const std::string& tenant) {
 }
 
 /// `loop: inc rax; dec rdi; jnz loop; ret`, called again and again.
-void burn_in_made_code() {
+void burn_in_jit_code() {
   constexpr unsigned char code[] = {0x48, 0xff, 0xc0, 0x48, 0xff, 0xcf, 0x75, 0xf8, 0xc3};
   void* page =
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -162,7 +162,7 @@ void obey(const std::string& line) {
     if (library == nullptr) std::cerr << dlerror() << '\n', std::_Exit(1);
     std::thread(reinterpret_cast<void (*)()>(dlsym(library, "plugin_burn"))).detach();
   } else if (word == "made") {
-    std::thread(burn_in_made_code).detach();
+    std::thread(burn_in_jit_code).detach();
   } else if (word == "fork") {
     if (fork() == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);

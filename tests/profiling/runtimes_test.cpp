@@ -45,7 +45,7 @@ TEST(Trampolines, OfCPythonAreUnwound) {
   EXPECT_GE(static_cast<std::size_t>(whole) * 100, samples.size() * 99);
 }
 
-TEST(MadeCode, InAMemfdIsNamedByItsPerfMap) {
+TEST(JitCode, InAMemfdIsNamedByItsPerfMap) {
   const auto what = profiled({DOUBLE_MAPPED});
   const auto& samples = what.profile.samples;
   ASSERT_GT(samples.size(), 20U);

@@ -64,8 +64,8 @@ struct vitrine_unwind_rule {
   __s32 return_address_offset;
 };
 
-#define VITRINE_UNWIND_NO_FILE (~0U)       /* code by frame pointers */
-#define VITRINE_UNWIND_MADE_CODE (~0U - 1) /* the same, but CPython's trampolines may be there */
+#define VITRINE_UNWIND_NO_FILE (~0U)      /* code by frame pointers */
+#define VITRINE_UNWIND_JIT_CODE (~0U - 1) /* the same, but CPython's trampolines may be there */
 
 /* An executable mapping. */
 struct vitrine_unwind_region {

@@ -73,9 +73,8 @@ std::string kernel_build_id() {
   return hex_text(elf::build_id(std::as_bytes(std::span<const char>(*notes)), elf::Encoding{}, 4));
 }
 
-/// JIT code: .NET writes it through one mapping of a memfd, and executes it in
-/// another.
-bool is_made(const MappedCode& mapped) {
+/// .NET writes JIT code through one mapping of a memfd, and executes it in another.
+bool is_jit_code(const MappedCode& mapped) {
   return mapped.file != nullptr && mapped.file->rules == nullptr &&
          mapped.mapping.name.starts_with("/memfd:");
 }
@@ -331,7 +330,7 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
       put(at, {{unnamed.texts[place.address], {}, {}, 0, 0}});
     } else if (place.mapping == none) {
       put_jit(at, place.process, place.address);
-    } else if (is_made(unnamed.mappings[place.mapping])) {
+    } else if (is_jit_code(unnamed.mappings[place.mapping])) {
       put_jit(at, unnamed.mappings[place.mapping].process, place.address);
     } else {
       files.add(place, at);

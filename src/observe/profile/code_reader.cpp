@@ -70,9 +70,9 @@ const std::vector<std::byte>& our_vdso() {
 /// Code that a process has made at run time, read in its memory. CPython enters each Python function
 /// through a copy of one trampoline (Python/asm_trampoline.S, 3.12 and 3.13, x86-64); about other
 /// such code this knows nothing, and it goes by frame pointers.
-class MadeCode final : public unwind::RuleSource {
+class JitCode final : public unwind::RuleSource {
  public:
-  MadeCode(pid_t live, target::FileDescriptor proc_dir)
+  JitCode(pid_t live, target::FileDescriptor proc_dir)
       : proc_dir_(std::move(proc_dir)), memory_(live, proc_dir_.get(), ~Address{0}) {}
 
   [[nodiscard]] Machine machine() const override { return native_machine; }
@@ -117,10 +117,10 @@ class MadeCode final : public unwind::RuleSource {
   unwind::Row row_;
 };
 
-std::shared_ptr<MadeCode> made_code(int proc_dir) {
+std::shared_ptr<JitCode> jit_code(int proc_dir) {
   const auto live = target::live_thread(proc_dir);
   target::FileDescriptor copy(::fcntl(proc_dir, F_DUPFD_CLOEXEC, 0));
-  return live && copy ? std::make_shared<MadeCode>(*live, std::move(copy)) : nullptr;
+  return live && copy ? std::make_shared<JitCode>(*live, std::move(copy)) : nullptr;
 }
 
 /// Files that may be open: others need descriptors, too.
@@ -206,7 +206,7 @@ CodeReader::File CodeReader::file_of(const CodePlaces& places, const target::Map
 
 namespace {
 
-bool is_made_code(const target::Mapping& mapping) {
+bool is_jit_code(const target::Mapping& mapping) {
   return mapping.inode == 0 && mapping.name.empty();
 }
 
@@ -218,7 +218,7 @@ unwind::Region region_of(const target::Mapping& mapping, const CodeFile* file,
     region.bias = *bias;
     region.rules = rules;
   }
-  if (is_made_code(mapping)) region.rules = made;
+  if (is_jit_code(mapping)) region.rules = made;
   return region;
 }
 
@@ -282,7 +282,7 @@ Result<ProcessCode> CodeReader::read(int proc_dir, std::span<const target::Mappi
   bound_names(code.mappings);
   std::vector<unwind::Region> regions;
   std::size_t at = 0;  // in `before`, which is by address, too
-  std::shared_ptr<MadeCode> made;
+  std::shared_ptr<JitCode> made;
   for (const target::Mapping& mapping : code.mappings) {
     while (at < before.size() && before[at].start < mapping.start) ++at;
     const bool is_known = at < before.size() && at < files.size() && before[at] == mapping &&
@@ -294,7 +294,7 @@ Result<ProcessCode> CodeReader::read(int proc_dir, std::span<const target::Mappi
       code.files.push_back(file_of({proc_dir, -1}, mapping));
     else
       code.files.push_back(mapping.name == "[vdso]" ? vdso_of(proc_dir, mapping) : nullptr);
-    if (is_made_code(mapping) && made == nullptr) made = made_code(proc_dir);
+    if (is_jit_code(mapping) && made == nullptr) made = jit_code(proc_dir);
     regions.push_back(region_of(mapping, code.files.back().get(), made));
   }
   code.map = unwind::CodeMap(std::move(regions));
@@ -310,7 +310,7 @@ std::optional<ProcessCode> CodeReader::with(const unwind::CodeMap& map,
   std::shared_ptr<unwind::RuleSource> made;
   for (std::uint32_t n = 0; n < mappings.size(); ++n) {
     pieces.emplace_hint(pieces.end(), mappings[n].start, Piece{mappings[n], files[n], map[n]});
-    if (is_made_code(mappings[n])) made = map[n].rules;
+    if (is_jit_code(mappings[n])) made = map[n].rules;
   }
   bool has_changed = false;
   for (const target::Mapping* mapping : mapped) {
@@ -330,8 +330,8 @@ std::optional<ProcessCode> CodeReader::with(const unwind::CodeMap& map,
       piece.file = file_of(places, *mapping);
     else if (mapping->name == "[vdso]")
       piece.file = vdso_of_kernel(*mapping);
-    if (is_made_code(*mapping) && made == nullptr && places.proc_dir >= 0)
-      made = made_code(places.proc_dir);
+    if (is_jit_code(*mapping) && made == nullptr && places.proc_dir >= 0)
+      made = jit_code(places.proc_dir);
     piece.region = region_of(*mapping, piece.file.get(), made);
     pieces.emplace(mapping->start, std::move(piece));
   }

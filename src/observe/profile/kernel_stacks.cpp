@@ -35,7 +35,7 @@ FileRules* rules_of(const CodeSince& code, std::uint32_t region) {
 
 std::uint32_t file_of(const CodeSince& code, std::uint32_t region) {
   if (const FileRules* rules = rules_of(code, region)) return rules->number();
-  return code.unwinder.code()[region].rules != nullptr ? VITRINE_UNWIND_MADE_CODE
+  return code.unwinder.code()[region].rules != nullptr ? VITRINE_UNWIND_JIT_CODE
                                                        : VITRINE_UNWIND_NO_FILE;
 }
 

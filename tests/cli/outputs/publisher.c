@@ -54,7 +54,7 @@ __attribute__((noinline)) void HOSTILE_NAME(void) {
 
 #ifdef __x86_64__
 /* `loop: dec rdi; jnz loop; ret` in memory, named in /tmp/perf-PID.map. */
-static void (*made_code(void))(long) {
+static void (*jit_code(void))(long) {
   static const unsigned char code[] = {0x48, 0xff, 0xcf, 0x75, 0xfb, 0xc3};
   void* page =
       mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -74,7 +74,7 @@ static void (*made_code(void))(long) {
 static void nothing(long n) {
   sink += (uint64_t)n;
 }
-static void (*made_code(void))(long) {
+static void (*jit_code(void))(long) {
   return nothing;
 }
 #endif
@@ -100,7 +100,7 @@ static void display(void) {
 
 static void* work(void* argument) {
   (void)argument;
-  void (*const made)(long) = made_code();
+  void (*const made)(long) = jit_code();
   display();
   for (int i = 0;; ++i) {
     char slice[part + 1] = {0};

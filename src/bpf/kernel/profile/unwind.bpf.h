@@ -107,9 +107,9 @@ VERIFIED_ALONE int fill_registers(struct scratch* s) {
 static const __u8 register_words[17] = {10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16};
 #endif
 
-/// A frame of CPython's trampoline (observe/profile/program.cpp: MadeCode) around an address of JIT
+/// A frame of CPython's trampoline (observe/profile/code_reader.cpp: JitCode) around an address of JIT
 /// code; other such code goes by frame pointers.
-static __always_inline __u32 code_of_made(struct unwinding* u, __u64 lookup) {
+static __always_inline __u32 code_of_jit(struct unwinding* u, __u64 lookup) {
 #if defined(__TARGET_ARCH_x86)
   // From its third byte: the end of sub $8, %rsp; call *%rcx; add $8, %rsp. ret follows.
   const __u64 middle = 0x08c48348d1ff08ecULL;
@@ -142,7 +142,7 @@ static __always_inline __u32 code_in(const struct vitrine_unwind_tables* tables,
   const __u64 address = lookup - region->bias;
   if (region->file == VITRINE_UNWIND_NO_FILE)
     return VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_CONVENTION;
-  if (region->file == VITRINE_UNWIND_MADE_CODE) return code_of_made(u, lookup);
+  if (region->file == VITRINE_UNWIND_JIT_CODE) return code_of_jit(u, lookup);
   struct vitrine_unwind_page_key key = {region->file, address >> VITRINE_UNWIND_PAGE_BITS};
   const __u32* at = bpf_map_lookup_elem(&unwind_pages, &key);
   if (!at) return NOT_FOUND | VITRINE_UNWOUND_NO_PAGE;
