@@ -396,21 +396,67 @@ class [[nodiscard]] Attach {
 /// Not callable without a set.
 Attach attach() = delete;
 
-/// A callable together with a set: each call runs with exactly that set in force.
+namespace detail {
+
+template <class Type, class = void>
+inline constexpr bool has_target = false;
+template <class Type>
+inline constexpr bool has_target<Type, std::void_t<decltype(*std::declval<Type>())>> = true;
+
+/// The object of a call by a pointer to member: itself, or what a pointer or a std::reference_wrapper refers to.
+template <class Class, class Object>
+decltype(auto) object_of(Object&& object) {
+  if constexpr (std::is_base_of_v<Class, std::decay_t<Object>>)
+    return std::forward<Object>(object);
+  else if constexpr (has_target<Object>)
+    return *std::forward<Object>(object);
+  else
+    return object.get();
+}
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Warray-bounds"  // of a vtable that classes without one have not
+#endif
+template <class Member, class Class, class Object, class... Args>
+decltype(auto) invoke_member(Member Class::*member, Object&& object, Args&&... args) {
+  if constexpr (std::is_function_v<Member>)
+    return (object_of<Class>(std::forward<Object>(object)).*member)(std::forward<Args>(args)...);
+  else
+    return (object_of<Class>(std::forward<Object>(object)).*member);  // a reference
+}
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+/// std::invoke, whose header would double the time that this one takes to compile.
+template <class Function, class... Args>
+std::invoke_result_t<Function&, Args...> invoke(Function& function, Args&&... args) {
+  if constexpr (std::is_member_pointer_v<Function>)
+    return invoke_member(function, std::forward<Args>(args)...);
+  else
+    return function(std::forward<Args>(args)...);
+}
+
+}  // namespace detail
+
+/// A callable together with a set: each call runs with exactly that set in force. It can be called with
+/// what the callable can be called with, including an object for a pointer to member.
 template <class Function>
 class Bound {
  public:
-  Bound(Set set, Function callable) : set_(std::move(set)), callable_(std::move(callable)) {}
+  Bound(Set set, Function function) : set_(std::move(set)), callable_(std::move(function)) {}
 
   template <class... Args>
-  decltype(auto) operator()(Args&&... args) {
+  std::invoke_result_t<Function&, Args...> operator()(Args&&... args) {
     Attach attached(set_);
-    return callable_(std::forward<Args>(args)...);
+    return detail::invoke(callable_, std::forward<Args>(args)...);
   }
   template <class... Args>
-  decltype(auto) operator()(Args&&... args) const {
+  std::invoke_result_t<const Function&, Args...> operator()(Args&&... args) const {
     Attach attached(set_);
-    return callable_(std::forward<Args>(args)...);
+    return detail::invoke(callable_, std::forward<Args>(args)...);
   }
 
   /// The callable, e.g. for properties that a framework associates with the type of a handler.

@@ -6,9 +6,11 @@
 #include <functional>
 #include <future>
 #include <iterator>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vitrine/labels.hpp>
 
 #include "publish/own_slot.hpp"
@@ -192,6 +194,53 @@ TEST(Set, BindTakesCallablesThatOnlyMove) {
     return *p + (int)labels::get(tenant)->size();
   });
   EXPECT_EQ(bound(), 9);
+}
+
+struct Worker {
+  int add(int n) { return value + n + (int)labels::get(tenant)->size(); }
+  [[nodiscard]] int read() const { return value; }
+  int value = 10;
+};
+struct Foreman : Worker {};
+
+TEST(Set, BindTakesPointersToMembers) {
+  const Set set = Set::of({{tenant, "acme"}});
+  const auto add = labels::bind(set, &Worker::add);
+  Foreman object;
+  auto owned = std::make_unique<Worker>();
+  EXPECT_EQ(add(object, 1), 15);
+  EXPECT_EQ(add(Foreman{}, 1), 15);
+  EXPECT_EQ(add(&object, 2), 16);
+  EXPECT_EQ(add(owned, 3), 17);
+  EXPECT_EQ(add(std::ref(object), 4), 18);
+  const Worker constant;
+  EXPECT_EQ(labels::bind(set, &Worker::read)(constant), 10);
+  auto value = labels::bind(set, &Worker::value);
+  value(object) = 20;
+  value(std::ref(object)) += 1;
+  EXPECT_EQ(object.value, 21);
+  EXPECT_EQ(&value(constant), &constant.value);
+}
+
+TEST(Set, BoundCanBeCalledWithWhatItsCallableCan) {
+  const auto changes = labels::bind([n = 0](int) mutable { ++n; });
+  using Changes = std::decay_t<decltype(changes)>;
+  static_assert(std::is_invocable_v<Changes&, int>);
+  static_assert(!std::is_invocable_v<const Changes&, int>);
+  static_assert(!std::is_invocable_v<Changes&>);
+  static_assert(!std::is_constructible_v<std::function<void()>, Changes>);
+  static_assert(
+      std::is_same_v<std::invoke_result_t<decltype(labels::bind(&Worker::value)), Worker&>, int&>);
+#ifdef __cpp_lib_jthread
+  Labels seen, stoppable;
+  {
+    Scope scope{tenant, "acme"};
+    std::jthread without(labels::bind([&] { seen = test::v1_labels(); }));
+    std::jthread with(labels::bind([&](const std::stop_token&) { stoppable = test::v1_labels(); }));
+  }
+  EXPECT_EQ(seen, (Labels{{"tenant", "acme"}}));
+  EXPECT_EQ(stoppable, seen);
+#endif
 }
 
 TEST(Set, AnAttachmentThatEndsEarlyLeavesNothingBehind) {
