@@ -34,6 +34,9 @@
 #define VITRINE_DETAIL_CONTEXT_NAMESPACE VITRINE_DETAIL_ABI_NAMESPACE
 #endif
 
+#pragma push_macro("Status")  // of <X11/Xlib.h>
+#undef Status
+
 namespace vitrine::context {
 inline namespace VITRINE_DETAIL_CONTEXT_NAMESPACE {
 
@@ -122,3 +125,5 @@ VITRINE_EXPORT void drop() noexcept;
 
 }  // namespace VITRINE_DETAIL_CONTEXT_NAMESPACE
 }  // namespace vitrine::context
+
+#pragma pop_macro("Status")

@@ -35,6 +35,9 @@
 #include <vitrine/detail/slot.hpp>
 #include <vitrine/status.hpp>
 
+#pragma push_macro("Status")  // of <X11/Xlib.h>
+#undef Status
+
 namespace vitrine::labels {
 inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
@@ -518,3 +521,5 @@ VITRINE_EXPORT bool leave_segment(Segment& segment, void* frame) noexcept;
 
 }  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels
+
+#pragma pop_macro("Status")

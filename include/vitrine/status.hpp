@@ -14,6 +14,9 @@
 #include <cstring>
 #include <string_view>
 
+#pragma push_macro("Status")  // of <X11/Xlib.h>
+#undef Status
+
 namespace vitrine {
 inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
@@ -108,3 +111,5 @@ class [[nodiscard]] Status {
 
 }  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine
+
+#pragma pop_macro("Status")

@@ -39,6 +39,7 @@ try() {  # try COMPILER OPTION…
 }
 try g++ -std=c++17 -O2
 try g++ -std=c++17 -O2 -fno-exceptions -fno-rtti -static-pie
+try g++ -std=c++17 -O2 -DStatus=int -DBelow=1  # as <X11/Xlib.h> has them
 try g++ -std=c++20 -O2 -fuse-ld=gold -s -ffunction-sections -Wl,--gc-sections
 [ "$(uname -m)" != x86_64 ] || try g++ -std=c++17 -O2 -masm=intel
 [ "$(uname -m)" != x86_64 ] || try clang++ -std=c++17 -O2 -masm=intel

@@ -114,6 +114,36 @@ def capitals(folder, command, headers):
     run(*command, INCLUDE, f"-I{folder}", "-c", source, "-o", folder / "capitals.o")
 
 
+# As <X11/Xlib.h> and what it includes define them.
+XLIB = """#define Status int
+#define Bool int
+#define True 1
+#define False 0
+#define None 0L
+#define Success 0
+#define Always 2
+#define Above 0
+#define Below 1
+#define BadValue 2
+#define BadAlloc 11
+#define CurrentTime 0L
+#define Complex 0
+"""
+
+
+def xlib(folder, command, headers):
+    """A program may have included Xlib before, and keeps its macros."""
+    source = folder / "xlib.cpp"
+    (folder / "xlib.h").write_text(XLIB)
+    source.write_text('#include "xlib.h"\n' +
+                      "".join(f"#include <{'vitrine/' if h != 'customlabels.h' else ''}{h}>\n" for h in headers) +
+                      "Status my_status() { return Success; }\n"
+                      "int main() {\n  vitrine::labels::Scope scope{{vitrine::labels::Key{\"k\"}, \"v\"}};\n"
+                      "  const auto status = scope.status();\n"
+                      "  return status && vitrine::context::publish({}) ? my_status() : 1;\n}\n")
+    run(*command, "-Wall", "-Wextra", "-Werror", INCLUDE, f"-I{folder}", "-c", source, "-o", folder / "xlib.o")
+
+
 DEFINITION = """provider shop {
   probe order(int id, const char *item, uint64_t price);
   probe none();
@@ -157,6 +187,7 @@ def main():
                         ("c++20", ["labels.hpp", "context.hpp", "coroutine.hpp", "fiber.hpp", "customlabels.h"])):
                     command = [compiler, f"-std={standard}"]
                     yield f"{' '.join(command)}: capitals", capitals, folder, command, headers
+                    yield f"{' '.join(command)}: Xlib", xlib, folder, command, headers
 
         def made():
             for vitrine in sys.argv[2:3]:
