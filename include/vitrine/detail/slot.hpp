@@ -8,6 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 
+// Without a register of 16 bytes a compiler writes one store of them as two, and a thread interrupted in between
+// shows words of two sets.
+#if (defined(__x86_64__) && !defined(__SSE2__)) || (defined(__aarch64__) && !defined(__ARM_NEON))
+#error \
+    "labels are put in force by one store of 16 bytes: compile this file without -mgeneral-regs-only and -mno-sse"
+#endif
+
 namespace vitrine::labels {
 inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 namespace detail {

@@ -7,7 +7,7 @@ namespace labels = vitrine::labels;
 const labels::Key tenant{"tenant"};
 
 void use(const labels::Trace& trace, labels::Set set) {
-#if CASE == 0
+#if CASE == 0 || CASE == 14 || CASE == 15
   labels::Scope one{tenant, "acme"};
   labels::Scope several{{tenant, "acme"}, {tenant, "umbrella"}};
   labels::Scope traced{trace, {{tenant, "acme"}}};
