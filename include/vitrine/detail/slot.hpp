@@ -69,18 +69,21 @@ struct Segment {
 };
 
 /// What is entered where nothing is: it is in force nowhere, and always running.
-inline Segment nowhere = {Segment::unknown,
-                          Words{0, 0},
-                          nullptr,
-                          &nowhere,
-                          nullptr,
-                          nullptr,
-                          0,
-                          false,
-                          false,
-                          false,
-                          false,
-                          true};
+///
+/// Hidden: no code compares it with that of another module, and a plug-in would never be unloaded with
+/// what gcc makes of other inline variables (STB_GNU_UNIQUE).
+inline Segment nowhere __attribute__((visibility("hidden"))) = {Segment::unknown,
+                                                                Words{0, 0},
+                                                                nullptr,
+                                                                &nowhere,
+                                                                nullptr,
+                                                                nullptr,
+                                                                0,
+                                                                false,
+                                                                false,
+                                                                false,
+                                                                false,
+                                                                true};
 
 /// One thread's state. The public TLS symbols are names for parts of `slot`.
 struct Thread {
