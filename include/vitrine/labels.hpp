@@ -317,6 +317,8 @@ class [[nodiscard]] Scope {
   VITRINE_DETAIL_ON_THREAD static void close(const Entered& in) noexcept;
   static Entered open_unasked(const Label* labels, std::size_t count, const Trace* trace) noexcept;
   static Entered open_other(Key key, std::string_view value) noexcept;
+  static Entered open_hiding(const detail::MemoKey& memo_key, Key key,
+                             std::string_view value) noexcept;
   static Entered failed(Errc why) noexcept;
   static Entered open_unlike(const Label* labels, std::size_t count) noexcept;
   static Entered open_unknown(const detail::MemoKey& memo_key, const Label* labels,

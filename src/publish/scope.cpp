@@ -107,6 +107,26 @@ __attribute__((noinline)) Scope::Entered Scope::open_other(Key key,
   return open(&label, 1, nullptr);
 }
 
+/// A scope that hides a value below it, which is made as several labels are. What was noted of it there is
+/// noted under the key of the one label, too: from then on it is found without a call.
+__attribute__((noinline)) Scope::Entered Scope::open_hiding(const detail::MemoKey& memo_key,
+                                                            Key key,
+                                                            std::string_view value) noexcept {
+  const Label label(key, value);
+  detail::MemoKey as_several;
+  const bool has_key = publish::make_key(as_several, publish::thread(), &label, 1);
+  const Entered entered = open(&label, 1, nullptr);
+  if (!has_key || entered.block == nullptr) return entered;
+  auto& arena = *static_cast<Arena*>(publish::thread().arena);
+  const detail::Recall& noted = arena.memo[as_several.entry()];
+  if (noted.what == as_several.what && noted.block == entered.block &&
+      noted.below == as_several.below() && noted.below == memo_key.below() &&
+      noted.ends.head == as_several.ends.head && noted.ends.tail == as_several.ends.tail &&
+      noted.stamp == publish::small_page_of(entered.block).first_serial)
+    publish::remember(arena, memo_key, entered.block);
+  return entered;
+}
+
 Scope::Entered Scope::open_new(Key key, std::string_view value) noexcept {
   Thread& self = publish::thread();
   publish::end_if_abandoned(self);
@@ -129,7 +149,7 @@ Scope::Entered Scope::open_new(Key key, std::string_view value) noexcept {
       block = append_to(arena, parent, &label, 1);
     }
   }
-  if (block == nullptr) return open_other(key, value);
+  if (block == nullptr) return open_hiding(memo_key, key, value);
   publish::remember(arena, memo_key, block);
   return enter(self, outer, block);
 }

@@ -35,6 +35,39 @@ TEST(Scope, SeveralLabelsShareOneSet) {
   EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}, {"route", "/cart"}, {"user", "7"}}));
 }
 
+/// So many scopes of one label, entered from here, lead to what is in force without a call.
+int found_without_a_call() {
+  using labels::detail::MemoKey;
+  const auto& thread = labels::detail::vitrine_labels_thread;
+  const auto* known = static_cast<const labels::detail::Recall*>(thread.arena);
+  int found = 0;
+  for (const auto* entry = known; entry != known + 64; ++entry) {
+    if (entry->what <= MemoKey::several(labels::max_labels) ||
+        entry->what >= labels::detail::Recall::writing)
+      continue;
+    const labels::detail::Words words = labels::detail::Links::of(entry->block).words;
+    found += words[0] == thread.slot[0] && words[1] == thread.slot[1];
+  }
+  return found;
+}
+
+TEST(Scope, OneThatHidesAValueIsFoundAgain) {
+  const Scope outer{tenant, "outer"};
+  const void* first = nullptr;
+  for (int i = 0; i < 3; ++i) {
+    const Scope inner{tenant, "inner"};
+    EXPECT_EQ(labels::get(tenant), "inner");
+    EXPECT_EQ(found_without_a_call(), 1);
+    if (i == 0) first = test::v1_slot;
+    EXPECT_EQ(test::v1_slot, first);
+  }
+  const Scope other{route, "/"};
+  const Scope inner{tenant, "inner"};  // on top of another set: another one
+  EXPECT_NE(test::v1_slot, first);
+  EXPECT_EQ(found_without_a_call(), 1);
+  EXPECT_EQ(labels::get(route), "/");
+}
+
 TEST(Scope, InnerInheritsAndHides) {
   Scope outer{{tenant, "acme"}, {route, "/cart"}};
   const void* before = test::v1_slot;
