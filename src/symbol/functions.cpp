@@ -303,9 +303,10 @@ class FunctionFinder {
     if (is_new || rank.is_better(found.rank)) found.rank = std::move(rank);
   }
 
-  /// A replaced return address does not survive exceptions, nor stacks that move.
+  /// A replaced return address does not survive exceptions, nor stacks that move or are left for
+  /// others. Functions of C are passed by these, too: their names do not say what calls them.
   [[nodiscard]] bool wants_exits(const FoundFunction& found) const {
-    return (found.may_throw || found.is_go) && !found.is_ifunc && found.is_start &&
+    return !found.is_ifunc && found.is_start &&
            std::any_of(found.patterns.begin(), found.patterns.end(),
                        [this](std::uint32_t pattern) { return exits_of_.contains(pattern); });
   }

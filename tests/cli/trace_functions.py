@@ -79,8 +79,30 @@ LEAVING = r"""
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <ucontext.h>
 #define KEPT __attribute__((noinline, noclone))
 #define BARRIER asm volatile("" ::: "memory")
+// Functions of C, by their names: one that an exception passes, and one that begins and ends on a fibre.
+KEPT int ten_times(int n) {
+  if (n % 2 != 0) throw std::runtime_error("odd");
+  return n * 10;
+}
+extern "C" KEPT int calls(int n, int (*callback)(int)) {
+  const int got = callback(n) + 1;
+  BARRIER;
+  return got;
+}
+ucontext_t here, fibre;
+char stack[65536];
+extern "C" KEPT int works(int n) {
+  swapcontext(&fibre, &here);  // is left within
+  BARRIER;
+  return n + 2;
+}
+void on_fibre() {
+  works(5);
+  swapcontext(&fibre, &here);
+}
 namespace shop {
 KEPT int guarded(int n) {
   if (n % 2 != 0) throw std::runtime_error("odd");
@@ -127,6 +149,16 @@ int main() {
     for (int i = 0, n = atoi(line); i < n; ++i) {
       try { sink += shop::around(i); } catch (const std::exception&) {}
       try { sink += shop::recurse(3, i % 2 != 0); } catch (int) {}
+      try { sink += calls(i, ten_times); } catch (const std::exception&) {}
+      int numbers[] = {i, 2, 1};
+      try {
+        qsort(numbers, 3, sizeof(int), [](const void*, const void* b) { return ten_times(*static_cast<const int*>(b)); });
+      } catch (const std::exception&) {}
+      getcontext(&fibre);
+      fibre.uc_stack.ss_sp = stack;
+      fibre.uc_stack.ss_size = sizeof stack;
+      makecontext(&fibre, on_fibre, 0);
+      for (int part = 0; part < 2; ++part) swapcontext(&here, &fibre);
       sink += shop::ends_in(i) + shop::rare(i);
     }
     printf("done %ld\n", sink);
@@ -403,6 +435,12 @@ def leaving(vitrine, _, cxx, folder):
                 assert all("without_start" not in row for row in rows), (options, name, rows)
             rows = fires(vitrine, target, n, "--latency", "func:*:shop::guarded", "--where", "return > 20")
             assert rows[0]["count"] == 2, (options, rows)
+            results = {name: [event["args"][0] for event in fires(vitrine, target, n, f"func:leaving*:{name}:return")]
+                       for name in ("calls", "works")}
+            assert results == {"calls": [1, 21, 41, 61], "works": [7] * n}, (options, results)
+            rows = fires(vitrine, target, n, "--latency", "func:leaving*:works")
+            assert rows[0]["count"] == n, (options, rows)
+            fires(vitrine, target, n, "func:libc:qsort:return")  # an exception passes it
 
 
 def stripped(vitrine, _, cxx, folder):

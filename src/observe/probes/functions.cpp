@@ -32,6 +32,10 @@ constexpr std::string_view returning_twice =
 constexpr std::string_view throwing =
     "the instructions that leave the function are not known, and with a return probe of the kernel "
     "an exception (or panic) that leaves it ends the program. Use --force if none leaves it";
+constexpr std::string_view replacing =
+    "the instructions that leave the function are not known, and the kernel replaces its return "
+    "address: "
+    "the program ends where an exception, a fibre or the end of a thread leaves the function";
 constexpr std::string_view unverified =
     "no function is known to begin there; a breakpoint in the middle of an instruction breaks the "
     "program. Use --force if an instruction begins there";
@@ -193,6 +197,8 @@ probe::Site site_of(const FoundFunction& function, const FunctionPattern& patter
     refuse("no function is known to begin there, so that its return is not known");
   if (pattern.at_return && function.may_throw)
     site.risk = why_known(throwing);
+  else if (pattern.at_return && site.problems.empty())
+    site.problems.push_back(why_known(replacing));
   else if (!function.is_start)
     site.risk = unverified;
   return site;

@@ -117,10 +117,18 @@ namespace {
 
 using Role = TraceProgram::Role;
 
-/// Functions that cannot be attached to. A pattern of a whole library selects dozens: the first ones
-/// have the reason, the others their names.
-struct Refused {
+/// What is to be said of functions. A pattern of a whole library selects dozens: the first ones have
+/// their notes whole, the others their names.
+struct FunctionNotes {
+  std::string_view what;                  ///< is so of all of them
   std::vector<std::string> notes, names;  ///< of the same length
+
+  void add(const std::string& name, std::vector<std::string> of_it) {
+    for (std::string& note : of_it) {
+      notes.push_back(std::move(note));
+      names.push_back(name);
+    }
+  }
 
   void move_to(std::vector<std::string>& into, const std::string& path) {
     constexpr std::size_t whole = 2, named = 8;
@@ -128,10 +136,9 @@ struct Refused {
     into.insert(into.end(), notes.begin(), notes.begin() + static_cast<std::ptrdiff_t>(full));
     if (full == notes.size()) return;
     const auto rest = std::span(names).subspan(full);
-    into.push_back(
-        fmt::format("{} more functions of {} are not attached to, for such reasons: {}{}",
-                    rest.size(), path, fmt::join(rest.first(std::min(rest.size(), named)), ", "),
-                    rest.size() > named ? ", …" : ""));
+    into.push_back(fmt::format("{} more functions of {} {}: {}{}", rest.size(), path, what,
+                               fmt::join(rest.first(std::min(rest.size(), named)), ", "),
+                               rest.size() > named ? ", …" : ""));
   }
 };
 
@@ -180,7 +187,8 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
   missing_.add(*file);
   if (file->file == nullptr || !known_.insert(file->file->identity()).second) return sites;
   ProbeSymbols symbols(*file);
-  Refused refused;
+  FunctionNotes refused{"are not attached to, for such reasons", {}, {}};
+  FunctionNotes warned{"have such notes", {}, {}};
   const std::set<Address> endless = calls_without_end(*file);
   for (const probe::Probe& probe : file->probes) {
     std::string name = probe.provider + ":" + probe.name;
@@ -198,8 +206,9 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
     for (const probe::Site& site : probe.sites) {
       if (!site.at_return && endless.contains(site.address)) continue;
       const bool is_function = probe.kind == probe::Kind::function;
-      const auto skip = skip_of(*file, site, name, is_function ? refused.notes : notes);
-      if (!skip && is_function) refused.names.push_back(probe.name);
+      std::vector<std::string> said;
+      const auto skip = skip_of(*file, site, name, is_function ? said : notes);
+      (skip ? warned : refused).add(probe.name, std::move(said));
       if (!skip) continue;
       program = program_of(std::make_unique<TraceProgram>(name, site, symbols, query_, *role));
       sites.push_back(take(*file, site, *program, *skip));
@@ -208,6 +217,7 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
     if (program) add_enabled_sites(*file, probe, *program, sites, notes);
   }
   refused.move_to(notes, file->path);
+  warned.move_to(notes, file->path);
   if (!sites.empty()) files_.push_back(file);
   return sites;
 }
@@ -284,7 +294,8 @@ std::optional<unsigned> TracePlan::skip_of(const ProbeFile& file, const probe::S
   }
   if (site.semaphore != 0 && !site.semaphore_offset && !site.problems.empty())
     notes.push_back(where() + ": " + site.problems[0]);
-  if (site.is_exit && !site.problems.empty()) notes.push_back(where() + ": " + site.problems[0]);
+  if ((site.is_exit || site.at_return) && !site.problems.empty())
+    notes.push_back(where() + ": " + site.problems[0]);
   std::array<std::byte, bpf::site_bytes> bytes{};
   const std::size_t got = file.file->read_some(*site.file_offset, bytes);
   const auto plan =
