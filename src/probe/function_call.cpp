@@ -80,6 +80,11 @@ std::string FunctionCall::in_register(std::uint8_t number, const PassedValue& va
   return std::string(in_vector);
 }
 
+std::string FunctionCall::constant(std::uint64_t number, const PassedValue& value) const {
+  const char* const sign = machine_ == Machine::aarch64 ? "" : "$";
+  return fmt::format("{}{}{}", operand_size(value), sign, static_cast<std::int64_t>(number));
+}
+
 void FunctionCall::on_stack(std::uint64_t size, const PassedValue& value,
                             std::vector<std::string>& words) {
   const std::uint64_t word = stack_word(machine_);

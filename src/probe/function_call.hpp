@@ -31,6 +31,9 @@ class FunctionCall {
   /// A register by DWARF's number.
   [[nodiscard]] std::string in_register(std::uint8_t number, const PassedValue& value) const;
 
+  /// What no caller passes: the same value in each call.
+  [[nodiscard]] std::string constant(std::uint64_t number, const PassedValue& value) const;
+
   /// Word `index` of a result.
   [[nodiscard]] std::string result(const PassedValue& value, std::size_t index = 0) const;
 

@@ -39,9 +39,9 @@ auto fields(T& enumerator) {
 template <pack::Of<FunctionParameter> T>
 auto fields(T& parameter) {
   auto& [name, type, kind, size, is_signed, words, vectors, in_memory, is_address, is_aligned,
-         address_word, registers, is_lost, enumerators] = parameter;
+         address_word, registers, constant, is_lost, enumerators] = parameter;
   return std::tie(name, type, kind, size, is_signed, words, vectors, in_memory, is_address,
-                  is_aligned, address_word, registers, is_lost, enumerators);
+                  is_aligned, address_word, registers, constant, is_lost, enumerators);
 }
 
 template <pack::Of<FunctionExit> T>

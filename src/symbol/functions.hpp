@@ -48,6 +48,7 @@ struct FunctionParameter {
   /// By DWARF's numbers, one a word: where it is at the function's first instruction. Empty: DWARF
   /// has no record, and the ABI's order counts.
   std::vector<std::uint8_t> registers;
+  std::optional<std::uint64_t> constant{};  ///< nothing is passed: all callers pass this
   bool is_lost = false;  ///< the compiler has left it out
   std::vector<ParameterEnumerator> enumerators;
 };

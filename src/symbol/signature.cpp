@@ -1,7 +1,8 @@
 // A parameter's place at the first instruction of a function is what DWARF records, where it names a
 // register there: compilers pass what only they call (static functions, clones) as they like. Code
 // that is not optimised moves its parameters to the stack first, which is where DWARF has them;
-// then the order of the ABI counts.
+// then the order of the ABI counts. A parameter that has a constant instead, or no place at the first
+// instruction, is not passed: what its register has is of something else.
 #include "symbol/signature.hpp"
 
 #include <dwarf.h>
@@ -79,6 +80,31 @@ std::optional<std::uint64_t> number_attribute(Dwarf_Die& die, unsigned attribute
       dwarf_formudata(&found, &value) != 0)
     return std::nullopt;
   return value;
+}
+
+/// The constant of a value of `bytes`. Forms of a fixed size have no sign: gcc writes what is not
+/// negative by them, clang any value by forms that have one.
+std::optional<std::uint64_t> constant_attribute(Dwarf_Die& die, std::size_t bytes, bool is_signed) {
+  Dwarf_Attribute found;
+  if (dwarf_attr(&die, DW_AT_const_value, &found) == nullptr) return std::nullopt;
+  Dwarf_Word value = 0;
+  Dwarf_Sword number = 0;
+  Dwarf_Block block;
+  const unsigned form = dwarf_whatform(&found);
+  if (form == DW_FORM_sdata || form == DW_FORM_implicit_const) {
+    if (dwarf_formsdata(&found, &number) != 0) return std::nullopt;
+    value = static_cast<Dwarf_Word>(number);
+  } else if (dwarf_formblock(&found, &block) == 0) {
+    if (block.length == 0 || block.length > word_bytes) return std::nullopt;
+    for (std::size_t i = 0; i < block.length; ++i) value |= Dwarf_Word{block.data[i]} << 8 * i;
+  } else if (dwarf_formudata(&found, &value) != 0) {
+    return std::nullopt;
+  }
+  if (bytes == 0 || bytes >= word_bytes) return value;
+  const unsigned unused = 64 - 8 * static_cast<unsigned>(bytes);
+  return is_signed
+             ? static_cast<std::uint64_t>(static_cast<std::int64_t>(value << unused) >> unused)
+             : value << unused >> unused;
 }
 
 /// How types are written in the language of a unit.
@@ -377,12 +403,30 @@ void take_type(std::optional<Dwarf_Die> written, Machine machine, const Spelling
   }
 }
 
-/// Where it is at the first instruction, if that is in registers.
+/// Whether a location of the first instruction shows that callers pass the parameter: it has a place
+/// in memory, or is what a register had. Else it has a value and no place.
+bool is_passed(const Dwarf_Op* steps, std::size_t count) {
+  if (count == 0) return false;
+  const bool is_entry_value =
+      steps[0].atom == DW_OP_entry_value || steps[0].atom == DW_OP_GNU_entry_value;
+  if (is_entry_value) return count == 2 && steps[1].atom == DW_OP_stack_value;
+  return steps[0].atom != DW_OP_piece && std::none_of(steps, steps + count, [](const Dwarf_Op& op) {
+           return op.atom == DW_OP_stack_value || op.atom == DW_OP_implicit_value ||
+                  op.atom == DW_OP_implicit_pointer || op.atom == DW_OP_GNU_implicit_pointer;
+         });
+}
+
+/// Where it is at the first instruction: in registers, or by the convention of calls; or which
+/// constant it is.
 void take_place(Dwarf_Die& die, Address entry, Machine machine, bool by_convention,
                 FunctionParameter& into) {
   Dwarf_Attribute location;
   Dwarf_Op* steps = nullptr;
   std::size_t count = 0;
+  if (const auto value = constant_attribute(die, into.size, into.is_signed)) {
+    into.constant = value;
+    return;
+  }
   const bool has_location = dwarf_attr(&die, DW_AT_location, &location) != nullptr;
   const int found = has_location ? dwarf_getlocation_addr(&location, entry, &steps, &count, 1) : 0;
   std::vector<std::uint8_t> registers;
@@ -416,7 +460,7 @@ void take_place(Dwarf_Die& die, Address entry, Machine machine, bool by_conventi
       return;
     }
   }
-  if (!by_convention) into.is_lost = true;
+  into.is_lost = !by_convention || found <= 0 || !is_passed(steps, count);
 }
 
 /// Whether its callers follow the C ABI of the machine.
@@ -465,7 +509,7 @@ void take_description(DwarfInfo& dwarf, Machine machine, FoundFunction& into) {
   const bool by_convention = has_c_abi(language) && !is_clone(into.name);
   into.is_described = true;
   into.is_go = into.is_go || language == DW_LANG_Go;
-  const auto add_from = [&](Dwarf_Die& parent) {
+  const auto add_from = [&](Dwarf_Die& parent, bool has_places) {
     Dwarf_Die child;
     if (dwarf_child(&parent, &child) != 0) return;
     do {
@@ -474,16 +518,19 @@ void take_description(DwarfInfo& dwarf, Machine machine, FoundFunction& into) {
       FunctionParameter parameter;
       parameter.name = name_attribute(child);
       take_type(type_of_die(child), machine, spelling, parameter);
-      take_place(child, entry, machine, by_convention, parameter);
+      if (has_places)
+        take_place(child, entry, machine, by_convention, parameter);
+      else
+        parameter.is_lost = !by_convention;
       into.parameters.push_back(std::move(parameter));
     } while (into.parameters.size() < max_parameters && dwarf_siblingof(&child, &child) == 0);
   };
-  add_from(*function);
+  add_from(*function, true);
   Dwarf_Attribute found;
   Dwarf_Die origin;
   if (into.parameters.empty() && dwarf_attr(&*function, DW_AT_abstract_origin, &found) != nullptr &&
       dwarf_formref_die(&found, &origin) != nullptr)
-    add_from(origin);
+    add_from(origin, false);
   if (auto type = type_of_die(*function)) {
     FunctionParameter result;
     result.name = "return";

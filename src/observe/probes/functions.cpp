@@ -139,6 +139,7 @@ void add_parameters(probe::Site& site, const FoundFunction& function, Machine ma
       for (const std::uint8_t number : parameter.registers)
         words.push_back(call.in_register(number, value));
     }
+    if (parameter.constant) words = {call.constant(*parameter.constant, value)};
     if (words.empty()) words.emplace_back("? it has no value");
     add_argument(site, parameter, words);
   }
