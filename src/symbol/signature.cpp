@@ -310,12 +310,9 @@ void take_enumerators(Dwarf_Die& type, FunctionParameter& into) {
   if (dwarf_child(&type, &child) != 0) return;
   do {
     if (dwarf_tag(&child) != DW_TAG_enumerator) continue;
-    Dwarf_Attribute found;
-    Dwarf_Sword value = 0;
-    if (dwarf_attr(&child, DW_AT_const_value, &found) == nullptr ||
-        dwarf_formsdata(&found, &value) != 0)
-      continue;
-    into.enumerators.push_back({value, name_attribute(child)});
+    const auto value = constant_attribute(child, into.size, into.is_signed);
+    if (!value) continue;
+    into.enumerators.push_back({static_cast<std::int64_t>(*value), name_attribute(child)});
   } while (into.enumerators.size() < max_type_enumerators && dwarf_siblingof(&child, &child) == 0);
 }
 

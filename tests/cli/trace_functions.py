@@ -208,6 +208,35 @@ func main() {
 """
 
 
+# Parameters that callers do not pass when it is optimised, and enumerators beyond a signed byte.
+OPTIMISED = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#define ALONE static __attribute__((noinline))
+enum http { err = -56, ok = 200, not_found = 404, big = 40000 };
+ALONE int byptr(int *s, int unused, int k) { __asm__ volatile("" :: "r"(*s), "r"(k)); return *s + k; }
+ALONE int konst(int mode, int k) { __asm__ volatile("" :: "r"(k + mode)); return k * mode; }
+ALONE int dead(int gone, int live) { __asm__ volatile("" :: "r"(live)); return live; }
+__attribute__((noinline)) int reply(enum http s) { __asm__ volatile("" :: "r"(s) : "memory"); return s; }
+int main(void) {
+  char line[64];
+  puts("ready");
+  fflush(stdout);
+  while (fgets(line, sizeof line, stdin)) {
+    static const enum http all[] = {err, ok, not_found, big};
+    for (int i = 0, n = atoi(line); i < n; ++i) {
+      byptr(&i, 111, 222);
+      konst(5, i);
+      dead(777, i);
+      reply(all[i % 4]);
+    }
+    puts("done");
+    fflush(stdout);
+  }
+}
+"""
+
+
 class Target:
     def __init__(self, *command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -523,9 +552,32 @@ def go(vitrine, _cc, _cxx, folder):
             assert "main.(*Server).Handle" in said, said
 
 
+def optimised(vitrine, cc, _, folder):
+    """What is shown is what was passed, a constant, or that it is not known: never another value."""
+    source = os.path.join(folder, "optimised.c")
+    with open(source, "w") as file:
+        file.write(OPTIMISED)
+    for compiler in sorted({cc, *filter(None, map(shutil.which, ("gcc", "clang")))}):
+        for option in ("-O0", "-O2"):
+            program = os.path.join(folder, "optimised")
+            subprocess.run([compiler, "-g", option, "-o", program, source], check=True)
+            with Target(program) as target:
+                for name, true in (("byptr", {"unused": 111, "k": 222}), ("konst", {"mode": 5}), ("dead", {"gone": 777})):
+                    for argument, value in true.items():
+                        got = [event["args"][0] for event in fires(vitrine, target, 4, f"func:*:{name}*", "--show", argument)]
+                        assert got == [value] * 4 or all("optimised" in str(one) for one in got), (
+                            compiler, option, name, argument, got)
+                got = fires(vitrine, target, 4, "func:*:konst*", "--where", "mode == 5", "--show", "mode")
+                assert len(got) == 4, (compiler, option, got)
+                got = [event["args"] for event in fires(vitrine, target, 8, "func:*:reply")]
+                assert got == [["err"], ["ok"], ["not_found"], ["big"]] * 2, (compiler, option, got)
+                got = [event["args"] for event in fires(vitrine, target, 8, "func:*:reply", "--where", "s == ok")]
+                assert got == [["ok"]] * 2, (compiler, option, got)
+
+
 def main(vitrine, cc, cxx, part):
     with tempfile.TemporaryDirectory() as folder:
-        {"shop": shop, "leaving": leaving, "stripped": stripped, "plugin": plugin, "go": go}[part](vitrine, cc, cxx,
+        {"shop": shop, "leaving": leaving, "stripped": stripped, "plugin": plugin, "go": go, "optimised": optimised}[part](vitrine, cc, cxx,
                                                                                os.path.realpath(folder))
 
 
