@@ -91,10 +91,18 @@ function(vitrine_usdt_provider target)
     set(step ${vitrine} usdt link ${arg_LINK_OPTIONS} -s ${definition} -o ${probes}
       $<TARGET_OBJECTS:${target}>)
     if(kind STREQUAL "OBJECT_LIBRARY")
-      add_custom_command(OUTPUT ${probes} COMMAND ${step} DEPENDS ${definition} $<TARGET_OBJECTS:${target}>
+      # Each step after the one before it: the objects are then the same in every build. Ninja orders files,
+      # Make targets.
+      get_target_property(before ${target} VITRINE_USDT_LAST_STEP)
+      if(NOT before)
+        set(before)
+      endif()
+      set_target_properties(${target} PROPERTIES VITRINE_USDT_LAST_STEP ${target}_${name}_probes)
+      add_custom_command(OUTPUT ${probes} COMMAND ${step}
+        DEPENDS ${definition} $<TARGET_OBJECTS:${target}> ${before}
         COMMENT "Taking probes out of ${target}" VERBATIM COMMAND_EXPAND_LISTS)
       add_custom_target(${target}_${name}_probes DEPENDS ${probes})
-      add_dependencies(${target}_${name}_probes ${target})  # Make knows no rule for another target's objects
+      add_dependencies(${target}_${name}_probes ${target} ${before})  # Make knows no rule for another target's objects
       add_library(${target}_${name}_probe_object INTERFACE)
       add_dependencies(${target}_${name}_probe_object ${target}_${name}_probes)
       target_link_libraries(${target}_${name}_probe_object INTERFACE ${probes})

@@ -380,7 +380,9 @@ Result<StagedFile> StagedFile::write(const std::string& path, const Content& con
   std::string temporary = place.name;
   FileDescriptor file = create_beside(directory, temporary, mode);
   if (!file) return file_error(path, written, errno);
-  StagedFile staged(path, std::move(place.directory), place.name, temporary);
+  StagedFile staged(path, std::move(place.directory), place.name, temporary,
+                    FileDescriptor(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0)));
+  if (!staged.file_) return file_error(path, written, errno);
   TRY(put(content, file.get(), path));
   if (passed_on) {
     if ((status.st_uid != ::geteuid() || status.st_gid != ::getegid()) &&
@@ -400,6 +402,7 @@ StagedFile::StagedFile(StagedFile&& other) noexcept
       directory_(std::move(other.directory_)),
       name_(std::move(other.name_)),
       temporary_(std::move(other.temporary_)),
+      file_(std::move(other.file_)),
       state_(std::exchange(other.state_, State::gone)) {}
 
 StagedFile::~StagedFile() {

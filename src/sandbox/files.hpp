@@ -161,6 +161,9 @@ class StagedFile {
   StagedFile& operator=(StagedFile&&) = delete;
   ~StagedFile();
 
+  /// The new file, open for writing: to lock it. Open as long as this is there.
+  [[nodiscard]] int descriptor() const { return file_.get(); }
+
   /// Errors: as write().
   Result<void> put_in_place();
 
@@ -171,16 +174,19 @@ class StagedFile {
  private:
   enum class State { staged, exchanged, created, replaced, gone };
 
-  StagedFile(std::string path, FileDescriptor directory, std::string name, std::string temporary)
+  StagedFile(std::string path, FileDescriptor directory, std::string name, std::string temporary,
+             FileDescriptor file)
       : path_(std::move(path)),
         directory_(std::move(directory)),
         name_(std::move(name)),
-        temporary_(std::move(temporary)) {}
+        temporary_(std::move(temporary)),
+        file_(std::move(file)) {}
 
   std::string path_;          ///< as the caller calls it
   FileDescriptor directory_;  ///< of the two below
   std::string name_;          ///< of no link
   std::string temporary_;     ///< beside it
+  FileDescriptor file_;       ///< what was written
   State state_ = State::staged;
 };
 

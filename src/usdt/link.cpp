@@ -18,6 +18,7 @@
 #include "sandbox/files.hpp"
 #include "usdt/machine.hpp"
 #include "usdt/object_file.hpp"
+#include "usdt/object_locks.hpp"
 #include "usdt/object_parser.hpp"
 #include "usdt/object_writer.hpp"
 #include "usdt/probe_object.hpp"
@@ -203,6 +204,7 @@ class Step {
       if (parts_.machine == nullptr) return fail(ErrorCode::usage, "missing objects");
       parts_.pointer_protocol = options_.enabled == EnabledProtocol::pointer;
     }
+    TRY(locks_.lock(options_.objects));
     DistinctFiles outputs;
     outputs.insert(options_.output);
     for (const std::string& path : options_.objects) {
@@ -235,6 +237,7 @@ class Step {
     if (object.bytes.empty()) return {};
     auto staged =
         TRY(sandbox::StagedFile::write(path, object.bytes, sandbox::StagedFile::Time::kept));
+    ObjectLocks::lock_new(staged.descriptor());
     staged_.push_back(std::move(staged));
     report_.rewritten.push_back(path);
     return {};
@@ -337,6 +340,7 @@ class Step {
   DistinctFiles seen_;
   const fs::path output_;
   std::set<std::pair<std::uint32_t, std::uint32_t>> have_;  ///< provider, probe: used somewhere
+  ObjectLocks locks_;  ///< released after what is below is gone
   std::vector<sandbox::StagedFile> staged_;
   LinkReport report_;
 };

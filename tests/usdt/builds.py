@@ -5,9 +5,11 @@
              empty file in place of a probe object. The probes are in an archive, with a probe object of their own
     libvirt  definitions with comments `# …`, of which some begin like directives; the step has no objects
     glib     the same, in a shared library
+    object   an object library of CMake with several definitions: their steps run one after another
 
     builds.py SOURCE_ROOT VITRINE
 """
+import functools
 import json
 import os
 import pathlib
@@ -73,6 +75,30 @@ int main(void)
 """
 
 
+# A step of `first` that is slow: one that does not wait for it is done before.
+STEP = """#!/bin/sh
+[ "$2" = link ] || exec {vitrine} "$@"
+case "$*" in *first.d*) sleep 1;; esac
+{vitrine} "$@" && echo "$*" | grep -o '[a-z]*[.]d ' >> {folder}/order
+"""
+OBJECT_CMAKE = """cmake_minimum_required(VERSION 3.20)
+project(object C)
+set(VITRINE_COMMAND {folder}/step)
+include({root}/cmake/VitrineUsdt.cmake)
+add_library(parts OBJECT one.c two.c)
+vitrine_usdt_provider(parts first.d second.d)
+vitrine_usdt_provider(parts third.d)
+add_executable(app main.c)
+target_link_libraries(app parts)
+"""
+OBJECT_C = """#include "first.h"
+#include "second.h"
+#include "third.h"
+void NAME(int n);
+void NAME(int n) { FIRST_GO(n); SECOND_GO(n + 1); THIRD_GO(n + 2); }
+"""
+
+
 def run(folder, *command, **options):
     done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, **options)
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
@@ -111,8 +137,30 @@ def without_objects(vitrine, folder):
     assert fires(vitrine, folder, "host", "libvirt:*") == wanted
 
 
-def main(_root, vitrine):
-    for build in (perl, without_objects):
+def object_library(root, generator, vitrine, folder):
+    for name in ("first", "second", "third"):
+        (folder / f"{name}.d").write_text(f"provider {name} {{ probe go(int); }};\n")
+    for name in ("one", "two"):
+        (folder / f"{name}.c").write_text(OBJECT_C.replace("NAME", name))
+    (folder / "main.c").write_text("void one(int);\nvoid two(int);\nint main(void) { one(1); two(7); return 0; }\n")
+    (folder / "step").write_text(STEP.format(vitrine=vitrine, folder=folder))
+    (folder / "step").chmod(0o755)
+    (folder / "CMakeLists.txt").write_text(OBJECT_CMAKE.format(folder=folder, root=root))
+    run(folder, "cmake", "-G", generator, "-S", ".", "-B", "b", "-DCMAKE_BUILD_TYPE=Release")
+    run(folder, "cmake", "--build", "b", "-j3")
+    steps = ["first.d", "second.d", "third.d"]
+    assert (folder / "order").read_text().split() == steps, (folder / "order").read_text()
+    for path in folder.glob("b/**/*.c.o"):
+        assert "R_X86_64_PLT32" not in run(folder, "readelf", "-rW", path) or path.name == "main.c.o", path
+    fired = fires(vitrine, folder, "b/app", "*:go")
+    assert fired == [(f"{name}:go", [n + i]) for n in (1, 7) for i, name in enumerate(("first", "second", "third"))]
+    run(folder, "cmake", "--build", "b", "-j3")
+    assert (folder / "order").read_text().split() == steps, "steps ran again, although nothing changed"
+
+
+def main(root, vitrine):
+    for build in (perl, without_objects, functools.partial(object_library, root, "Ninja"),
+                  functools.partial(object_library, root, "Unix Makefiles")):
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             (folder / "dtrace").symlink_to(vitrine)

@@ -1,6 +1,7 @@
 // The whole step on files.
 #include "usdt/link.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -194,6 +195,115 @@ TEST_F(Link, AllOrNothing) {
   EXPECT_FALSE(link({a}, nowhere));
   EXPECT_EQ(bytes_of(a), before);
   EXPECT_EQ(names(), all);
+}
+
+/// Steps of several providers over the same objects, at once, in several orders, and under the names of
+/// hard links: none takes back what another one did.
+TEST_F(Link, StepsAtOnceKeepEachOthersWork) {
+  constexpr int steps = 6, rounds = 10;
+  const auto provider = [](int i) { return "p" + std::to_string(i); };
+  const auto definition = [&](int i) {
+    Probe fire;
+    fire.name = "fire";
+    Provider one;
+    one.name = provider(i);
+    one.probes = {fire};
+    Definition all;
+    all.providers = {one};
+    return all;
+  };
+  std::string calls;
+  for (int i = 0; i < steps; ++i) {
+    const auto call = "__dtrace_" + provider(i) + "___fire";
+    calls += "extern void " + call + "(void) __attribute__((visibility(\"hidden\")));\n" +
+             "void f" + std::to_string(i) + "(void) { " + call + "(); __asm__ volatile(\"\"); }\n";
+  }
+  const auto original = shop_.compile("original", calls);
+  const std::vector<std::string> names = {shop_.path("a.o"), shop_.path("b.o"), shop_.path("c.o")};
+  const auto step = [&](int i) {
+    LinkOptions options;
+    options.objects = names;
+    std::ranges::rotate(options.objects, options.objects.begin() + i % 3);
+    options.output = shop_.path("out" + std::to_string(i) + ".o");
+    return usdt::link(definition(i), options);
+  };
+  for (int round = 0; round < rounds; ++round) {
+    for (const auto& name : names) std::filesystem::remove(name);
+    std::filesystem::copy_file(original, names[0]);
+    std::filesystem::copy_file(original, names[1]);
+    std::filesystem::create_hard_link(names[0], names[2]);
+    std::vector<pid_t> children;
+    for (int i = 0; i < steps; ++i) {
+      children.push_back(::fork());
+      if (children.back() == 0) ::_exit(step(i) ? 0 : 1);
+    }
+    for (const pid_t child : children) {
+      int status = -1;
+      ASSERT_EQ(::waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0);
+    }
+    for (int i = 0; i < steps; ++i) {
+      const auto again = step(i);
+      ASSERT_TRUE(again) << again.error().message;
+      EXPECT_EQ(again->sites, names.size()) << provider(i);
+      EXPECT_THAT(again->rewritten, testing::IsEmpty()) << provider(i) << ", round " << round;
+    }
+  }
+}
+
+/// Whether /proc/locks lists a process that waits for a lock of this file.
+bool is_awaited(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return false;
+  const auto inode = ":" + std::to_string(status.st_ino) + " ";
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);)
+    if (line.find("->") != std::string::npos && line.find(inode) != std::string::npos) return true;
+  return false;
+}
+
+TEST_F(Link, AStepWaitsForWhoHoldsAnObject) {
+  const auto object = shop_.compile("a", program());
+  const auto before = bytes_of(object);
+  FileDescriptor held(::open(object.c_str(), O_RDWR | O_CLOEXEC));
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  ASSERT_EQ(::fcntl(held.get(), F_OFD_SETLK, &whole), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    static_cast<void>(held.close());
+    ::_exit(link({object}) ? 0 : 1);
+  }
+  int status = -1;
+  while (!is_awaited(object)) ASSERT_EQ(::waitpid(child, &status, WNOHANG), 0) << "it did not wait";
+  EXPECT_EQ(bytes_of(object), before);
+  const auto replacement = shop_.compile("replacement", "int main(void) { return 0; }");
+  std::filesystem::rename(replacement, object);  // the child must see this one
+  ASSERT_TRUE(held.close());
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << "none calls a probe";
+}
+
+/// An object that this user cannot write to, in a folder where nothing can be made, is read.
+TEST_F(Link, ObjectsThatNeedNoChangeMayBeReadOnly) {
+  const auto object = shop_.compile("a", program());
+  ASSERT_TRUE(link({object}));
+  const auto folder = shop_.path("fixed");
+  std::filesystem::create_directory(folder);
+  std::filesystem::copy_file(object, folder + "/a.o");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("", "/", "", MS_REC | MS_PRIVATE, "") != 0 ||
+        ::mount(folder.c_str(), folder.c_str(), "", MS_BIND, "") != 0 ||
+        ::mount("", folder.c_str(), "", MS_BIND | MS_REMOUNT | MS_RDONLY, "") != 0)
+      ::_exit(2);
+    const auto done = link({folder + "/a.o"});
+    ::_exit(done && done->sites == 3 && done->rewritten.empty() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(Link, MachinesDoNotMix) {
