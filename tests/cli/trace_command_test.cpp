@@ -54,6 +54,20 @@ TEST(TraceCommand, AnObjectAFire) {
   EXPECT_EQ(tracer.wait(), 0);
 }
 
+TEST(ContextCommand, IsWatchedInTheProgramThatItsProcessExecutesNext) {
+  Child child = Child::spawn({LATE_KEYS});
+  ASSERT_TRUE(child.read_line());
+  EXPECT_EQ(tell(child, "name"), "name");
+  Child watch = Child::spawn({VITRINE, "context", pid_of(child), "--watch=20ms", "--json"});
+  const json first = json::parse(watch.read_line(patience).value_or("null"));
+  EXPECT_THAT(tell(child, "exec"), HasSubstr("ready"));
+  EXPECT_EQ(tell(child, "name"), "name");
+  const json second = json::parse(watch.read_line(patience).value_or("null"));
+  ASSERT_TRUE(first.is_object() && second.is_object()) << watch.rest_of_errors();
+  EXPECT_NE(first["published_at_ns"], second["published_at_ns"]);
+  EXPECT_EQ(second["pid"], child.pid());
+}
+
 TEST(TraceCommand, ALineAFire) {
   Child child = start_subject();
   Child tracer = start_trace({pid_of(child), "shot", "--limit", "1"});

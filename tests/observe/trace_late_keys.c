@@ -1,6 +1,7 @@
 // A program whose thread record is in force before the process has named its key, as with an SDK that starts late:
 //   fire N   fires late:shot N times
 //   name     publishes a process context, with the name
+//   exec     executes itself
 // Each is answered with a line that begins with its word. At start it tells "ready PID".
 #include <stdint.h>
 #include <stdio.h>
@@ -30,6 +31,8 @@ int main(void) {
     if (strncmp(line, "fire ", 5) == 0) {
       for (int i = atoi(line + 5); i > 0; --i) VITRINE_PROBE(late, shot, i);
       puts("fire");
+    } else if (strncmp(line, "exec", 4) == 0) {
+      execl("/proc/self/exe", "trace_late_keys", NULL);
     } else {
       puts(publish_process_context("otel-thread-ctx-v1", keys, 1) == 0 ? "name" : "failed");
     }
