@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """vitrine trace: what it says of processes that publish no labels, of processes that use another file of the same
-path, and of a process that has loaded one file twice.
+path, and of a process that has loaded one file twice; that vitrine's own processes are left out.
 
     trace_files.py VITRINE CC INCLUDE
 """
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -103,7 +104,32 @@ def loaded_twice(vitrine, cc, include, folder):
     assert both.count("libtwice.so is loaded 2 times") == 1, both
 
 
+def without_itself(vitrine):
+    """Each line that vitrine prints would be the next fire, and its children answer it by the same functions."""
+    functions = [f"func:libc:{name}" for name in ("write", "read", "send*", "recv*")]
+    with subprocess.Popen(["sh", "-c", "while echo line; do sleep 0.01; done"], stdout=subprocess.DEVNULL) as writer:
+        with subprocess.Popen([vitrine, "trace", *functions, "--json", "--limit", "200"], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True) as tracer:
+            events = [json.loads(tracer.stdout.readline())]
+            with open(f"/proc/{tracer.pid}/task/{tracer.pid}/children") as file:
+                own = {tracer.pid, *(int(pid) for pid in file.read().split())}
+            events += [json.loads(line) for line in tracer.stdout]
+            assert tracer.wait() == 0
+        writer.kill()
+    fired = {event["pid"] for event in events if "pid" in event}
+    assert writer.pid in fired, fired
+    assert not fired & own, (fired, own)
+    # One that is named, by another vitrine.
+    with subprocess.Popen([vitrine, "labels", str(os.getpid()), "--watch=50ms", "--json"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as other:
+        done = subprocess.run([vitrine, "trace", str(other.pid), "func:libc:*poll*", "--limit", "1", "--duration", "20s",
+                               "--json"], capture_output=True, text=True)
+        other.terminate()
+    assert str(other.pid) in done.stdout, done
+
+
 def main(vitrine, cc, include):
+    without_itself(vitrine)
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(os.path.realpath(folder), "plain")
         with open(program + ".c", "w") as file:

@@ -211,6 +211,7 @@ Result<void> LiveTrace::open_tracer() {
   options.reductions = reduction_.has_value();
   options.labels = !reduction_ || wants_labels(options_.query);
   options.only_known = !by_file() && !only_process();
+  options.others_only = by_file();
   if (options_.held) options.from_ns = ~std::uint64_t{0};
   for (const query::Selected& selected : selected_) {
     const auto kind = selected.kind == query::Selected::Kind::label      ? VITRINE_SELECT_LABEL

@@ -25,7 +25,9 @@ namespace vitrine::observe {
 /// What to trace. One of the three kinds of target.
 struct TraceTarget {
   std::vector<pid_t> pids;           ///< these processes, with the libraries that they load later
-  std::vector<std::string> files;    ///< these files, in every process that runs or loads them
+  /// These files, in every process that runs or loads them, but for this one and those that it has forked and that
+  /// have executed nothing.
+  std::vector<std::string> files;
   std::vector<std::string> command;  ///< a program to start, from its first instruction
 };
 

@@ -312,6 +312,22 @@ static __always_inline int is_of_another(const struct vitrine_site_program* prog
   return (now < from && !is_start(program)) || (until && now >= until);
 }
 
+/// Whether it is a process that `own` has forked and that has executed nothing since: then both were started from one
+/// opening of their file. Not inlined, so that its variables are on the stack only here.
+static __noinline int is_forked_by(__u32 own) {
+  const struct task_struct* task = bpf_get_current_task_btf();
+  const struct task_struct* parent = BPF_CORE_READ(task, real_parent);
+  if (!parent || (__u32)BPF_CORE_READ(parent, tgid) != own) return 0;
+  return BPF_CORE_READ(task, mm, exe_file) == BPF_CORE_READ(parent, mm, exe_file);
+}
+
+/// Whether vitrine itself fires: to write one fire would be the next.
+static __always_inline int is_own(void) {
+  const __u32 own = trace_config.own_tgid;
+  if (!own) return 0;
+  return (__u32)(bpf_get_current_pid_tgid() >> 32) == own || is_forked_by(own);
+}
+
 const volatile int never = 0;
 
 /// From Linux 6.13 on, functions with more than 64 bytes of variables have them on a stack of their CPU, unless the
@@ -328,7 +344,7 @@ int trace(const __u64* ctx) {
   fire.cookie = bpf_get_attach_cookie((void*)ctx);
   fire.index = (__u32)(fire.cookie >> 32) & 0x7fffffff;
   fire.program = program_of(fire.index);
-  if (!fire.program || is_of_another(fire.program)) return 0;
+  if (!fire.program || is_of_another(fire.program) || is_own()) return 0;
   const int plain = is_plain_count(fire.program);
   if (plain && !trace_config.only_known) {
     count_plainly(fire.index);
