@@ -304,7 +304,7 @@ class FunctionFinder {
   }
 
   /// A replaced return address does not survive exceptions, nor stacks that move or are left for
-  /// others. Functions of C are passed by these, too: their names do not say what calls them.
+  /// others. Functions of C are passed by these, too: their names do not show what calls them.
   [[nodiscard]] bool wants_exits(const FoundFunction& found) const {
     return !found.is_ifunc && found.is_start &&
            std::any_of(found.patterns.begin(), found.patterns.end(),

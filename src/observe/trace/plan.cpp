@@ -117,8 +117,8 @@ namespace {
 
 using Role = TraceProgram::Role;
 
-/// What is to be said of functions. A pattern of a whole library selects dozens: the first ones have
-/// their notes whole, the others their names.
+/// Notes on functions. A pattern of a whole library selects dozens: the first ones have their notes
+/// whole, the others their names.
 struct FunctionNotes {
   std::string_view what;                  ///< is so of all of them
   std::vector<std::string> notes, names;  ///< of the same length
