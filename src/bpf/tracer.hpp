@@ -57,8 +57,7 @@ struct TracerOptions {
   bool origins = false;                             ///< events carry user and control group
   std::uint64_t from_ns = 0;                        ///< as of set_period()
   bool only_known = false;              ///< only processes with a target, and what they start, fire
-  bool others_only =
-      false;  ///< not this process, nor what it has forked and what has executed nothing
+  bool others_only = false;             ///< not this process, nor what it has forked
   std::vector<SelectedLabel> selected;  ///< at most VITRINE_SELECTED_LABELS
   std::size_t kept_sets_bytes = 64U << 20;  ///< label sets kept by id, before all are sent anew
   /// When it becomes true, attach() stops.

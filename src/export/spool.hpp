@@ -79,7 +79,7 @@ class Spool {
     std::uint64_t whole = 0;  ///< time of the one that it is a part of; 0: none. Both are its name
     std::uint64_t came = 0;
     std::uint64_t bytes = 0;  ///< room_of() it
-    std::string content;  ///< empty: in the file
+    std::string content;      ///< empty: in the file
     unsigned tries = 0;
   };
 

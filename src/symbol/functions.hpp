@@ -49,7 +49,7 @@ struct FunctionParameter {
   /// has no record, and the ABI's order counts.
   std::vector<std::uint8_t> registers;
   std::optional<std::uint64_t> constant{};  ///< nothing is passed: all callers pass this
-  bool is_lost = false;  ///< the compiler has left it out
+  bool is_lost = false;                     ///< the compiler has left it out
   std::vector<ParameterEnumerator> enumerators;
 };
 

@@ -38,17 +38,17 @@ struct vitrine_profile_config {
   __u32 stack_bytes; /* most of one copy, at most VITRINE_STACK_COPY */
   __u32 kernel_stacks;
   __u32 every_process;
-  __u32 follow;    /* processes that are known by their ancestors only, too */
-  __u32 preempted; /* off-CPU: threads that could have run, too */
-  __u32 wakers;    /* off-CPU: what wakes threads is sampled, too */
-  __u32 unwinds;   /* enum vitrine_unwinds */
-  __u32 rows;      /* of one generation, a power of two; 0: samples are not added up */
-  __u32 row_bits;  /* of the length of a cell's time, in ns */
-  __u32 filter;    /* enum vitrine_filter; 0: there is none */
-  __u32 spans;     /* samples that have a model are sent as vitrine_span_sample */
+  __u32 follow;      /* processes that are known by their ancestors only, too */
+  __u32 preempted;   /* off-CPU: threads that could have run, too */
+  __u32 wakers;      /* off-CPU: what wakes threads is sampled, too */
+  __u32 unwinds;     /* enum vitrine_unwinds */
+  __u32 rows;        /* of one generation, a power of two; 0: samples are not added up */
+  __u32 row_bits;    /* of the length of a cell's time, in ns */
+  __u32 filter;      /* enum vitrine_filter; 0: there is none */
+  __u32 spans;       /* samples that have a model are sent as vitrine_span_sample */
   __u32 span_places; /* of each log of those (spans.h), a power of two; 0: there are no logs */
-  __u32 off_cpu;   /* threads that leave their CPUs are sampled, too */
-  __u32 selects;   /* vitrine_profile_state.selection is used */
+  __u32 off_cpu;     /* threads that leave their CPUs are sampled, too */
+  __u32 selects;     /* vitrine_profile_state.selection is used */
 };
 
 /* Of a process that was given: what each sample of it needs of its vitrine_target. */

@@ -97,8 +97,7 @@ struct vitrine_trace_config {
   __u32 labels;     /* events carry label sets */
   __u32 stacks;     /* events carry the user stack */
   __u32 origins;    /* events carry the user and the control group */
-  __u32
-      own_tgid; /* vitrine's, as the kernel counts: what its processes fire is passed over; 0: it is not */
+  __u32 own_tgid;   /* in the initial PID namespace: a process whose fires are passed over; or 0 */
   __u64 slower_ns;  /* of VITRINE_SLOW_END */
   __u64 from_ns;    /* fires before are passed over, but for starts of pairs (CLOCK_MONOTONIC) */
   __u64 until_ns;   /* fires from then on are passed over; 0: there is no end */

@@ -24,7 +24,7 @@ namespace vitrine::observe {
 
 /// What to trace. One of the three kinds of target.
 struct TraceTarget {
-  std::vector<pid_t> pids;           ///< these processes, with the libraries that they load later
+  std::vector<pid_t> pids;  ///< these processes, with the libraries that they load later
   /// These files, in every process that runs or loads them, but for this one and those that it has forked and that
   /// have executed nothing.
   std::vector<std::string> files;

@@ -33,10 +33,12 @@ static __always_inline struct vitrine_kept_start* claim_kept(const struct start_
 }
 
 /// As take_away() of a start of whatever process. Returns whether there was one.
-VERIFIED_ALONE int drop_kept(const struct start_key* key) {
+VERIFIED_ALONE int drop_kept(const struct start_key* of) {
+  if (!of) return 0;
+  const struct start_key key = *of;
   __u64 began = 0;
-  if (!key || !claim_kept(key, 0, &began)) return 0;
-  bpf_map_delete_elem(&kept_starts, key);
+  if (!claim_kept(&key, 0, &began)) return 0;
+  bpf_map_delete_elem(&kept_starts, &key);
   return 1;
 }
 

@@ -232,8 +232,10 @@ static __always_inline int claim_start(volatile __u64* began, __u64 seen) {
 }
 
 /// Takes away the start of a key. `born`: as in it; 0: whatever it is. Returns when it began; 0: there is none.
-VERIFIED_ALONE __u64 take_away(const struct start_key* key, __u64 born) {
-  if (!key) return 0;
+VERIFIED_ALONE __u64 take_away(const struct start_key* of, __u64 born) {
+  if (!of) return 0;
+  const struct start_key own = *of;  // up to Linux 6.1 a key is no argument of a function
+  const struct start_key* const key = &own;
   for (int i = 0; i < START_TRIES; ++i) {
     const volatile struct start* start = bpf_map_lookup_elem(&starts, key);
     if (!start) return 0;
