@@ -132,6 +132,11 @@ bool in_initial_pid_namespace() {
   return initial;
 }
 
+Result<pid_t> kernel_tgid_of(pid_t pid) {
+  if (in_initial_pid_namespace()) return pid;
+  return static_cast<pid_t>(TRY(kernel_view_of(pid)).kernel_tgid);
+}
+
 namespace {
 
 class LoadedWaitingThreads final : public WaitingThreads {

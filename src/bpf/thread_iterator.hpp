@@ -44,6 +44,9 @@ Result<vitrine_thread> kernel_view_of(pid_t pid);
 /// Vitrine's pid namespace is the one in which the kernel counts.
 bool in_initial_pid_namespace();
 
+/// What the initial pid namespace calls a process (`pid` as we see it). Errors: as kernel_view_of().
+Result<pid_t> kernel_tgid_of(pid_t pid);
+
 }  // namespace vitrine::bpf
 
 // WaitingThreads: threads that wait when a profile begins, made pending samples of the profiler.

@@ -86,8 +86,7 @@ class LoadedTracer final : public Tracer {
     TRY(require_variables(program_->bss, "the tracer"));
     fill(program_->bss->trace_config, options_);
     if (options_.others_only)
-      program_->bss->trace_config.own_tgid = static_cast<__u32>(
-          in_initial_pid_namespace() ? ::getpid() : TRY(kernel_view_of(::getpid())).kernel_tgid);
+      program_->bss->trace_config.own_tgid = static_cast<__u32>(TRY(kernel_tgid_of(::getpid())));
     program_->bss->config = config;
     targets_ = {fd(program_->maps.targets), fd(program_->maps.assumed)};
     ring_.emplace().collect(options_.backlog_bytes);

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "all_states.hpp"
+
 namespace vitrine::bpf {
 namespace {
 
@@ -150,22 +152,17 @@ bool get(State& state, const Rules& rules) {
 /// Returns whether there is an order of steps in which a sample is not whole, is missing, or comes twice.
 bool fails(const Rules& rules) {
   std::set<State> known;
-  std::vector<State> open{{}};
-  while (!open.empty()) {
-    const State state = open.back();
-    open.pop_back();
-    if (!known.insert(state).second) continue;
+  return !visit_all_states(known, [&](const State& state, std::vector<State>& open) {
     bool goes_on = false;
     for (const bool puts : {true, false}) {
       State next = state;
       if (!(puts ? put(next, rules) : get(next, rules))) continue;
-      if (next.failed) return true;
+      if (next.failed) return false;
       goes_on = true;
       open.push_back(next);
     }
-    if (!goes_on && state.gotten != rounds) return true;
-  }
-  return false;
+    return goes_on || state.gotten == rounds;
+  });
 }
 
 TEST(SpanLogs, NeedEachOfTheirRulesInSomeInterleaving) {

@@ -8,6 +8,8 @@
 #include <set>
 #include <vector>
 
+#include "all_states.hpp"
+
 namespace vitrine::bpf {
 namespace {
 
@@ -43,12 +45,8 @@ class Model {
 
   /// Whether each start is ended, lost and counted, or still there.
   bool holds() {
-    std::vector<State> open{State{}};
-    while (!open.empty()) {
-      const State state = open.back();
-      open.pop_back();
+    return visit_all_states(seen_, [this](const State& state, std::vector<State>& open) {
       if (state.failed) return false;
-      if (!seen_.insert(state).second) continue;
       bool is_last = true;
       for (std::size_t n = 0; n < state.threads.size(); ++n) {
         if (state.threads[n].times_left == 0) continue;
@@ -60,11 +58,10 @@ class Model {
           step_end(next, next.threads[n]);
         open.push_back(next);
       }
-      if (!is_last) continue;
-      for (int start = 1; start <= starts; ++start)
+      for (int start = 1; is_last && start <= starts; ++start)
         if (state.ended[start] + state.lost[start] + (state.entry == start) != 1) return false;
-    }
-    return true;
+      return true;
+    });
   }
   [[nodiscard]] std::size_t states() const { return seen_.size(); }
 

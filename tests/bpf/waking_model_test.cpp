@@ -8,6 +8,8 @@
 #include <set>
 #include <vector>
 
+#include "all_states.hpp"
+
 namespace vitrine::bpf {
 namespace {
 
@@ -51,15 +53,11 @@ class Model {
 
   /// Whether every wait has its waker, or none, and no block is lost.
   bool holds() {
-    std::vector<State> open{State{}};
-    while (!open.empty()) {
-      const State state = open.back();
-      open.pop_back();
+    return visit_all_states(seen_, [this](const State& state, std::vector<State>& open) {
       if (state.failed) return false;
-      if (!seen_.insert(state).second) continue;
       for (const State& next : steps(state)) open.push_back(next);
-    }
-    return true;
+      return true;
+    });
   }
   [[nodiscard]] std::size_t states() const { return seen_.size(); }
   [[nodiscard]] bool has_waited() const { return known_ != 0 && unknown_ != 0; }

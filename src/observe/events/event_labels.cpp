@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -31,17 +30,6 @@ constexpr std::size_t places_known =
 /// Its id, in its epoch, identifies all of it.
 bool is_whole_by_id(const bpf::FireSet& set) {
   return set.head.id != 0 && set.head.fresh_bytes == 0;
-}
-
-/// What the kernel calls a process; 0: it is gone, or cannot be known.
-pid_t kernel_tgid_of(pid_t pid) {
-  if (bpf::in_initial_pid_namespace()) return pid;
-  const target::FileDescriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  auto iterator = bpf::ThreadIterator::open(pidfd.get());
-  if (!iterator) return 0;
-  std::vector<vitrine_thread> threads;
-  if (!(*iterator)->read(threads) || threads.empty()) return 0;
-  return threads.front().kernel_tgid;
 }
 
 /// Whether a process has ended, or is no longer or not yet the program that it executes: no trouble.
@@ -189,7 +177,8 @@ void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
                        (opened.error().remedy.empty() ? "" : "; " + opened.error().remedy));
   }
   // Of one that shows us nothing the kernel is given just that.
-  its = {std::move(look), true, kernel_tgid != 0 ? kernel_tgid : kernel_tgid_of(pid), 0,
+  its = {std::move(look), true,
+         kernel_tgid != 0 ? kernel_tgid : bpf::kernel_tgid_of(pid).value_or(0), 0,
          its.is_bystander};
   configure(its);
 }

@@ -34,8 +34,7 @@ constexpr std::string_view throwing =
     "an exception (or panic) that leaves it ends the program. Use --force if none leaves it";
 constexpr std::string_view replacing =
     "the instructions that leave the function are not known, and the kernel replaces its return "
-    "address: "
-    "the program ends where an exception, a fibre or the end of a thread leaves the function";
+    "address: the program ends where an exception, a fibre or the end of a thread leaves it";
 constexpr std::string_view unverified =
     "no function is known to begin there; a breakpoint in the middle of an instruction breaks the "
     "program. Use --force if an instruction begins there";
