@@ -156,6 +156,22 @@ TEST(ProfileCommand, SeesProgramsThatChildrenExecuteOnlyWhenItFollowsThem) {
   EXPECT_THAT(profile_json({pid, "--follow"}).where(of_tenant("child")), Not(IsEmpty()));
 }
 
+/// Of code of PROFILE_SUBJECT that works.
+bool burns(const json& sample) {
+  return has_frame(sample, "burn()");
+}
+
+TEST(ProfileCommand, SeesProgramsThatChildrenOfACommandExecuteOnlyWhenItFollowsThem) {
+  const auto command_with = [](std::vector<std::string> options) {
+    options.insert(options.end(), {"--freq", "999", "--duration", "60s", "--exec", "--", "sh", "-c",
+                                   R"(for n in 1 2 3 4 5; do "$0" "burn child" "end 200"; done >&2)",
+                                   PROFILE_SUBJECT});
+    return profile_json(std::move(options));
+  };
+  EXPECT_THAT(command_with({}).where(burns), IsEmpty());
+  EXPECT_THAT(command_with({"--follow"}).where(burns), Not(IsEmpty()));
+}
+
 TEST(ProfileCommand, SeesThreadsAndLibrariesThatComeLater) {
   Child subject = start_subject({});
   const Seen thread = while_profiled(subject, "burn late");

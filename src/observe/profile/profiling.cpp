@@ -380,8 +380,8 @@ void LiveProfiling::changed(ObservedProcess& process, bool again) {
     its.labels_wait = true;
     return;
   }
-  // The kernel samples those that it is given, and a child of theirs is none of them.
-  if (!process.is_target() && are_given()) {
+  // The kernel samples those that it is given: PIDs, or the command. A child of theirs is none of them.
+  if (!process.is_target() && !options_.all && !options_.follow) {
     if (!options_.wakers) return;
     its.labels.is_bystander = true;
   }
