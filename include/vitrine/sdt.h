@@ -142,9 +142,10 @@
 #define VITRINE_DETAIL_SEMAPHORE_ATTRIBUTES __attribute__((__section__(".probes"), __used__))
 #endif
 
-/* Never called: there for the notes inside it, as asm outside functions has no operands. */
+/* Never called: there for the notes inside it, as asm outside functions has no operands. Numbered for the file that is
+ * compiled: headers may have lists in lines of one number. */
 #define VITRINE_ENUMERATORS(...) \
-  __attribute__((__used__, __unused__)) static void VITRINE_DETAIL_PASTE(vitrine_enumerators_, __LINE__)(void) { \
+  __attribute__((__used__, __unused__)) static void VITRINE_DETAIL_PASTE(vitrine_enumerators_, __COUNTER__)(void) { \
     VITRINE_DETAIL_MAP(VITRINE_DETAIL_ENUMERATOR, VITRINE_DETAIL_NOTHING, __VA_ARGS__) \
   } \
   struct vitrine_semicolon

@@ -50,6 +50,20 @@ TYPED_CPP = {
 }
 ENUMERATORS = {"signed_enum": {-1: "MINUS", 1: "PLUS"}}
 ENUMERATORS_CPP = {"shop::Status": {-2: "bad", 1: "good"}}
+# Of values/enumerators.c: every underlying type, and lists in one line of two headers.
+WIDE = {
+    "of_u8": {0: "u8_none", 255: "u8_most"},
+    "of_i8": {-128: "i8_least", 127: "i8_most"},
+    "of_u16": {0: "u16_none", 65535: "u16_most"},
+    "of_i16": {-32768: "i16_least", 32767: "i16_most"},
+    "of_u32": {0: "u32_none", 0x80000000: "u32_high", 0xffffffff: "u32_most"},
+    "of_i32": {-0x80000000: "i32_least", 0x7fffffff: "i32_most"},
+    "of_u64": {0: "u64_none", 0x80000000: "u64_high", -1: "u64_most"},
+    "of_i64": {-0x8000000000000000: "i64_least", -2147483649: "i64_low", -1: "i64_minus",
+               0x123456789abcdef: "i64_wide", 0x7fffffffffffffff: "i64_most"},
+    "one_t": {1: "first"},
+    "two_t": {1: "second"},
+}
 HERE = {"none": 0, "typed_none": 1, "constants": 2}
 NOP = {"x86_64": b"\x90\x66\x2e\x0f\x1f\x84\0\0\0\0\0", "i386": b"\x90", "aarch64": b"\x1f\x20\x03\xd5"}
 
@@ -148,6 +162,21 @@ def machines(folder):
                    machine, runner)
 
 
+def wide_enumerators(folder, *command):
+    path = pathlib.Path(folder) / "subject"
+    # Enumerators that are no int are an extension of C.
+    run(*command, *STRICT, "-Wno-pedantic", INCLUDE, SDT / "values/enumerators.c", "-o", path)
+    enumerators = Elf(path).typed()[1]
+    assert enumerators == WIDE, enumerators
+
+
+def enumerators(folder):
+    for compiler in ("gcc", "clang", "g++ -x c++ -std=c++11", "clang++ -x c++ -std=c++11", "aarch64-linux-gnu-gcc",
+                     "aarch64-linux-gnu-g++ -x c++", "i686-linux-gnu-gcc"):
+        for level in ("-O0", "-O2", "-O2 -fPIC"):
+            yield (f"enumerators, {compiler} {level}", wide_enumerators, folder, *compiler.split(), *level.split())
+
+
 def two_modules(folder, compiler, linker):
     library, program = (pathlib.Path(folder) / name for name in ("libmodule.so", "program"))
     common = [compiler, f"-fuse-ld={linker}", "-O2", *STRICT, INCLUDE]
@@ -174,7 +203,8 @@ def everything(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        return cases(lambda: native(folder), lambda: flags(folder), lambda: machines(folder), lambda: modules(folder), lambda: everything(folder))
+        return cases(lambda: native(folder), lambda: flags(folder), lambda: machines(folder), lambda: modules(folder), lambda: everything(folder),
+                     lambda: enumerators(folder))
 
 
 if __name__ == "__main__":

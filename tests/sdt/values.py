@@ -61,12 +61,22 @@ def main():
                 yield (f"fields, {' '.join(command)}", traced, folder, "fields.c", 4 if header else 8,
                        [*command, *STRICT, "-Wno-pedantic", *language])
 
+        def enumerators():
+            for compiler, level in itertools.product(
+                    (["gcc"], ["gcc", "-fPIC"], ["clang"], ["g++", "-std=c++11"], ["g++", "-std=c++20", "-fPIC"],
+                     ["clang++", "-std=c++11"], ["clang++", "-std=c++20", "-fno-integrated-as"]), ("-O0", "-O2")):
+                language = ["-x", "c++"] if "++" in compiler[0] else []
+                command = [*compiler, level]
+                # Enumerators that are no int are an extension of C.
+                yield (f"enumerators, {' '.join(command)}", traced, folder, "enumerators.c", 42,
+                       [*command, *STRICT, "-Wno-pedantic", *language])
+
         def evaluated_once():
             for compiler, level in itertools.product(("gcc", "clang", "g++", "clang++"), ("-O0", "-O2")):
                 language = ["-x", "c++"] if "++" in compiler else []
                 yield (f"once, {compiler} {level}", once, folder, compiler, level, *language)
 
-        return cases(evaluated_once, programs, fields)
+        return cases(evaluated_once, programs, fields, enumerators)
 
 
 if __name__ == "__main__":

@@ -155,20 +155,28 @@
     VITRINE_DETAIL_MAP(VITRINE_DETAIL_EACH_READ, VITRINE_DETAIL_NOTHING, __VA_ARGS__) \
   } while (0)
 
-/* A note of one enumerator. */
+/* A note of one enumerator. Its value is in two operands, as gcc has none of 64 bits that it prints as a number. */
 #ifdef __cplusplus
 #define VITRINE_DETAIL_ENUMERATOR_VALUE(Type, x) static_cast<long long>(Type::x)
+#define VITRINE_DETAIL_ENUMERATOR_WORD(value) static_cast<int>(value)
 #else
 #define VITRINE_DETAIL_ENUMERATOR_VALUE(Type, x) ((long long)(x))
+#define VITRINE_DETAIL_ENUMERATOR_WORD(value) ((int)(value))
+#endif
+#if defined __BYTE_ORDER__ && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define VITRINE_DETAIL_ENUMERATOR_WORDS ".4byte %c[vitrine_high], %c[vitrine_low]\n"
+#else
+#define VITRINE_DETAIL_ENUMERATOR_WORDS ".4byte %c[vitrine_low], %c[vitrine_high]\n"
 #endif
 #define VITRINE_DETAIL_ENUMERATOR(Type, n, x) \
   VITRINE_DETAIL_ASM_STATEMENT( \
       VITRINE_DETAIL_ASM_NOTE(".note.vitrine.probes", "vitrine", 2) \
-      ".8byte %c[vitrine_value]\n" \
+      VITRINE_DETAIL_ENUMERATOR_WORDS \
       VITRINE_DETAIL_ASM_VALUE(".asciz", VITRINE_DETAIL_STRING(Type)) \
       VITRINE_DETAIL_ASM_VALUE(".asciz", VITRINE_DETAIL_STRING(x)) \
       VITRINE_DETAIL_ASM_NOTE_END \
-      :: [vitrine_value] "i"(VITRINE_DETAIL_ENUMERATOR_VALUE(Type, x)));
+      :: [vitrine_low] "i"(VITRINE_DETAIL_ENUMERATOR_WORD(VITRINE_DETAIL_ENUMERATOR_VALUE(Type, x))), \
+         [vitrine_high] "i"(VITRINE_DETAIL_ENUMERATOR_WORD(VITRINE_DETAIL_ENUMERATOR_VALUE(Type, x) >> 32)));
 /* clang-format on */
 
 #endif
