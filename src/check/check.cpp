@@ -161,6 +161,9 @@ class ProcessCheck {
             watch(process_, context_, live_, options_.duration, options_.sample, options_.stop);
         !seen)
       return seen;
+    const auto records = live_.readings.find(Profile::otep_4947);
+    context_.subject().has_records =
+        records != live_.readings.end() && records->second.in_force != 0;
     ask_files();
     ask_context();
     ask_live();

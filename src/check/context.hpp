@@ -35,6 +35,7 @@ struct ContextSubject {
   std::optional<format::ThreadSchema> schema;
   bool schema_in_resource = false;
   bool needs_schema = false;       ///< the process has slots of thread contexts
+  bool has_records = false;        ///< a record was in force in one of them
   std::uint64_t started_ns = 0;    ///< of the process, since boot
   std::uint64_t tick_ns = 0;       ///< how exactly that is known
   std::uint64_t seen_ns = 0;       ///< when it was looked at last, since boot

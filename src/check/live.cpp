@@ -73,7 +73,9 @@ class Watcher {
     }
     seen.threads.insert(reading.tid);
     ++seen.readings;
-    if (reading.set && (!reading.set->labels.empty() || reading.set->trace)) ++seen.in_force;
+    if (reading.set &&
+        (!reading.set->labels.empty() || reading.set->trace || reading.set->record_bytes != 0))
+      ++seen.in_force;
     for (const auto rules : {live_label_rules(), live_record_rules()})
       for (const ReadingRule& rule : rules) {
         if (!rule.requirement.profiles.has(profile)) continue;

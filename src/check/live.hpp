@@ -33,7 +33,7 @@ struct LiveCount {
 
 /// The readings of one profile.
 struct ProfileReadings : LiveCount {
-  std::size_t in_force = 0;  ///< with labels, or a trace context
+  std::size_t in_force = 0;  ///< with labels, or a record
   std::size_t unproven = 0;  ///< which may mix two sets: not counted
 };
 

@@ -85,6 +85,7 @@ const Fault faults[] = {
     {"wrong-type", {"otep-4719.conventions"}},
     {"wrong-pid", {"otep-4719.pid"}},
     {"no-schema", {"otep-4947.schema-version", "otep-4947.key-in-map"}},
+    {"bare-record", {"otep-4947.schema-version"}},
     {"odd-schema", {"otep-4947.schema-version"}},
     {"final-schema", {"otep-4947.schema-readers"}},
     {"schema-in-resource", {"otep-4947.schema-place"}},
@@ -126,6 +127,37 @@ TEST(LiveRules, CountWhatTheyRead) {
   }
   EXPECT_THAT(said(report, "labels.located"), StartsWith("holds: TP"));
   EXPECT_THAT(said(report, "labels.in-force"), StartsWith("holds"));
+}
+
+// The library announces its thread records with the first key of one. The C interface makes none by default.
+TEST(LiveRules, OfThreadContextsNeedNoSchemaBeforeTheFirstRecord) {
+  constexpr const char* source = R"c(
+#include <customlabels.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+  custom_labels_labelset_t* set = custom_labels_new(1);
+  const custom_labels_string_t key = {6, (const unsigned char*)" tenant "};
+      const custom_labels_string_t value = {4, (const unsigned char*)"acme"};
+  custom_labels_set(set, key, value, NULL);
+  custom_labels_replace(set);
+  puts("ready");
+  fflush(stdout);
+  for (;;) pause();
+}
+)c";
+  const Folder folder;
+const std::string library = LABELS_LIBRARY;
+Child child = Child::spawn({folder.make("program", source,
+                                        {std::string("-I") + INCLUDE_DIR, library,
+                                         "-Wl,-rpath," + library.substr(0, library.rfind('/'))})});
+ASSERT_EQ(child.read_line(), "ready");
+const auto report = check_process(child.pid());
+EXPECT_THAT(report.checked.names(), Contains("otep-4947"));
+EXPECT_THAT(failing(report), IsEmpty());
+EXPECT_THAT(said(report, "labels.in-force"), StartsWith("holds"));
+EXPECT_THAT(said(report, "otep-4947.schema-version"),
+            AllOf(StartsWith("undecided"), HasSubstr("no readable context")));
 }
 
 TEST(LiveRules, CountTheReadingsOfEachFormatApart) {

@@ -72,6 +72,10 @@ static unsigned char* make_record(void) {
   if (is("no-span")) memset(record + 16, 0, 8);
   record[24] = is("valid-2") ? 2 : 1;
   record[25] = 1;
+  if (is("bare-record")) {
+    memset(record, 0, 24);
+    return record;
+  }
   unsigned char* at = record + 28;
   *at++ = is("unknown-key") ? 9 : 0;
   *at++ = is("overrun") ? 200 : 4;
@@ -173,7 +177,7 @@ static void make_payload(struct bytes* to) {
   struct bytes* schema_to = in_resource ? &resource : to;
   static struct bytes schema;
   schema.size = 0;
-  if (!is("no-schema")) {
+  if (!is("no-schema") && !is("bare-record")) {
     text_attribute(&schema, in_resource ? 1 : 2, "threadlocal.schema_version",
                    is("final-schema") ? "tls_v1"
                    : is("odd-schema") ? "other"
