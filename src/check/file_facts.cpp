@@ -97,13 +97,20 @@ class Reader {
     if (symbol == nullptr) return;
     VersionFacts& version = into_.version;
     constexpr std::uint64_t bytes = abi::custom_labels::version_size;
+    const elf::AddressRange range{symbol->value, symbol->value + bytes};
+    const auto written = elf::dynamic_relocations(file_, elf_, {&range, 1}).relocations;
+    // The program refers to a library's version by its address: the linker made room for a copy.
+    const std::uint32_t copy = elf_.machine == EM_X86_64 ? R_X86_64_COPY : R_AARCH64_COPY;
+    if (std::ranges::any_of(written, [&](const auto& one) { return one.type == copy; })) {
+      static_cast<SymbolFacts&>(version) = {};
+      return;
+    }
     if (const auto value = memory_.read_value<std::uint32_t>(symbol->value, "the version"))
       version.value = *value;
     version.file_offset = elf::file_offset(elf_.segments, symbol->value, bytes, 0);
     version.writable =
         is_in(PT_LOAD, PF_W, symbol->value) && !is_in(PT_GNU_RELRO, 0, symbol->value);
-    const elf::AddressRange range{symbol->value, symbol->value + bytes};
-    version.relocated = !elf::dynamic_relocations(file_, elf_, {&range, 1}).relocations.empty();
+    version.relocated = !written.empty();
   }
 
   [[nodiscard]] bool is_in(std::uint32_t type, std::uint32_t flags, Address address) const {

@@ -46,6 +46,18 @@ std::string access_names(const SlotFacts& slot) {
   return text.empty() ? "none" : text;
 }
 
+/// Of a symbol that is in .symtab alone. No option of the linker exports one that a version script or --exclude-libs
+/// has made local.
+std::string how_to_export(std::string_view name, const elf::Symbol& symbol) {
+  const auto option =
+      fmt::format("give it default visibility, and link with -Wl,--export-dynamic-symbol={}", name);
+  if (symbol.binding != STB_LOCAL) return option;
+  return option +
+         "; list it under global: in the version script, if there is one, and leave its archive "
+         "out of "
+         "--exclude-libs";
+}
+
 Outcome slot_exported(const FileSubject& subject, const SlotFacts& slot) {
   const LabelFacts& labels = subject.labels;
   if (subject.relocatable) return does_not_apply("it is an object, not linked yet");
@@ -61,9 +73,7 @@ Outcome slot_exported(const FileSubject& subject, const SlotFacts& slot) {
                                          visibility_name(slot.inside->visibility))
                            : "for the program is static"),
         labels.exports
-            ? fmt::format("give it default visibility, and link with "
-                          "-Wl,--export-dynamic-symbol={}",
-                          slot.name)
+            ? how_to_export(slot.name, *slot.inside)
             : fmt::format("link it -static-pie with -Wl,--export-dynamic-symbol={}", slot.name));
   if (!labels.broken.empty()) return undecided(labels.broken);
   if (subject.nameless())
@@ -121,7 +131,8 @@ Outcome version_exported(const FileSubject& subject) {
   if (version.exported) return holds(fmt::format("{} is in .dynsym", version_name));
   if (!has_slot(subject)) return does_not_apply("the file has no slot");
   if (version.inside)
-    return fails(fmt::format("{} is in .symtab alone: it is not exported", version_name));
+    return fails(fmt::format("{} is in .symtab alone: it is not exported", version_name),
+                 how_to_export(version_name, *version.inside));
   return fails(fmt::format("the file that has the slot does not define {}", version_name));
 }
 

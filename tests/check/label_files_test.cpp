@@ -208,6 +208,43 @@ TEST(LabelFiles, OfProgramsNeedTheirSlotsExported) {
   EXPECT_THAT(failing(made("pie", {"-static-pie", "-Wl,--export-dynamic"}), false), IsEmpty());
 }
 
+TEST(LabelFiles, OfWhatTheLinkMadeLocalTheRemedyNamesTheOption) {
+  const Folder folder;
+  const std::string object = folder.make("slot.o", slot_source, {"-c"});
+  ASSERT_EQ(run({"ar", "rcs", folder / "libslot.a", object}).status, 0);
+  const std::string script = folder.write("script", "{ global: main; local: *; };");
+  const auto remedy_of = [&](const Words& options, std::string_view rule) -> std::string {
+    const auto report = check_file(folder.make(
+        "program", "void* use(void); int main(void) { return use() == 0; }",
+        with({folder / "libslot.a", "-Wl,--export-dynamic-symbol=custom_labels_current_set",
+              "-Wl,--export-dynamic-symbol=custom_labels_abi_version"},
+             options)));
+    for (const check::Finding& one : report.findings)
+      if (one.rule->id == rule) return one.fails() ? one.outcome.remedy : "none: it holds";
+    return "not asked";
+  };
+  for (const char* rule : {"labels.slot-exported", "labels.version-exported"}) {
+    EXPECT_EQ(remedy_of({}, rule), "none: it holds");
+    for (const std::string& option :
+         {"-Wl,--version-script=" + script, std::string("-Wl,--exclude-libs,ALL")}) {
+      EXPECT_THAT(remedy_of({option}, rule), HasSubstr("--exclude-libs")) << option;
+      EXPECT_THAT(remedy_of({option}, rule), HasSubstr("version script")) << option;
+    }
+  }
+}
+
+TEST(LabelFiles, AProgramThatRefersToALibrarysVersionPublishesNothing) {
+  constexpr const char* source = R"(
+extern const unsigned custom_labels_abi_version;
+int main(void) { return (int)custom_labels_abi_version; }
+)";
+  const Folder folder;
+  const std::string program =
+      folder.make("program", source, {"-fno-pie", "-no-pie", LABELS_LIBRARY});
+  ASSERT_THAT(run({"readelf", "-rW", program}).out, HasSubstr("R_X86_64_COPY"));
+  EXPECT_THAT(check_file(program).findings, IsEmpty());
+}
+
 TEST(LabelFiles, OfProgramsWithFixedAddressesGetARemedyThatHelps) {
   constexpr std::string_view rule = "labels.version-at-its-offset";
   const auto remedy_for = [&](const Words& options) -> std::string {
