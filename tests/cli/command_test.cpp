@@ -289,6 +289,43 @@ TEST_F(Service, AWatchEndsCleanlyWhenTheUserInterrupts) {
   }
 }
 
+TEST_F(Service, WhatRunsUntilTheUserInterruptsEndsWith130) {
+  const std::string folder = "/tmp/vitrine-interrupted-" + std::to_string(::getpid());
+  std::filesystem::create_directory(folder);
+  const Words continuous{"profile", pid(), "--continuous=200ms", "-o", folder + "/%t.folded"};
+  struct Case {
+    Words words;
+    int signal = SIGINT;
+    int status = 130;
+  };
+  const std::vector<Case> cases{
+      {{"labels", "--watch=50ms", "--exec", "--", DEMO_SERVICE}},
+      {{"context", pid(), "--watch=50ms"}},
+      {{"profile", pid()}},
+      {{"profile", pid(), "--top=tenant", "--watch=200ms"}},
+      {continuous},
+      {continuous, SIGHUP},
+      {continuous, SIGTERM, 0},  // by a service manager
+      {{"profile", "--exec", "--", DEMO_SERVICE}},
+      {{"trace", pid(), "*"}},
+      {{"trace", pid(), "*", "--count"}},
+      {{"trace", pid(), "*", "--count", "-o", folder + "/count.prom"}},
+      {{"trace", pid(), "*", "--count"}, SIGTERM},
+      {{"trace", "--exec", "--", DEMO_SERVICE}},
+  };
+  for (const Case& one : cases) {
+    Words command{"sh", "-c", "exec \"$@\" 2>&1", "sh", VITRINE};
+    command.insert(command.end(), one.words.begin(), one.words.end());
+    Child running = Child::spawn(command);
+    ASSERT_TRUE(running.read_line(patience)) << testing::PrintToString(one.words);  // it has begun
+    running.signal(one.signal);
+    const std::string printed = running.rest_of_output(patience);
+    EXPECT_EQ(running.wait(patience), one.status)
+        << testing::PrintToString(one.words) << ' ' << one.signal << ' ' << printed;
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(Service, AWatchEndsWhenTheProcessDoes) {
   Child watch = Child::spawn({VITRINE, "labels", pid(), "--watch=50ms", "--json"});
   ASSERT_TRUE(watch.read_line().has_value());

@@ -141,7 +141,7 @@ TEST(Continuous, ACollectorThatIsAwayForAWhileGetsAll) {
   Receiver collector("python3", {"--port", port, "200"});
   std::vector<Request> requests = collector.next(4);
   command.signal(SIGINT);
-  EXPECT_EQ(command.wait(patience), 0);
+  EXPECT_EQ(command.wait(patience), 130);
   const std::string said = command.rest_of_errors();
   EXPECT_THAT(said, HasSubstr("retrying"));
   EXPECT_THAT(said, HasSubstr("accepts profiles again"));
@@ -172,6 +172,19 @@ TEST(Continuous, WhatIsLeftAtTheEndStaysInTheSpoolForTheNext) {
               HasSubstr(std::to_string(left) + " requests of an earlier run"));
   EXPECT_TRUE(totals(collector.next(left + 1)).contains("acme"));
   EXPECT_EQ(files_in(spool), 0U);
+}
+
+TEST(Export, WhatIsLostWhenTheUserInterruptsIsAFailure) {
+  const Child target = subject();
+  for (const std::string time : {"--continuous=200ms", "--duration=60s"}) {
+    Child command =
+        Child::spawn({"sh", "-c", "exec \"$@\" 2>&1", "sh", VITRINE, "profile", pid_of(target),
+                      time, "--freq", "999", "--export", "otlp+http://127.0.0.1:" + unused_port()});
+    ASSERT_TRUE(command.read_line(patience)) << time;  // it has begun
+    ::sleep(1);
+    command.signal(SIGINT);
+    EXPECT_EQ(command.wait(patience), 1) << time << command.rest_of_output();
+  }
 }
 
 TEST(Continuous, AnEngineThatLimitsGetsEverySampleOnce) {

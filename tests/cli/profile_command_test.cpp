@@ -163,9 +163,10 @@ bool burns(const json& sample) {
 
 TEST(ProfileCommand, SeesProgramsThatChildrenOfACommandExecuteOnlyWhenItFollowsThem) {
   const auto command_with = [](std::vector<std::string> options) {
-    options.insert(options.end(), {"--freq", "999", "--duration", "60s", "--exec", "--", "sh", "-c",
-                                   R"(for n in 1 2 3 4 5; do "$0" "burn child" "end 200"; done >&2)",
-                                   PROFILE_SUBJECT});
+    options.insert(
+        options.end(),
+        {"--freq", "999", "--duration", "60s", "--exec", "--", "sh", "-c",
+         R"(for n in 1 2 3 4 5; do "$0" "burn child" "end 200"; done >&2)", PROFILE_SUBJECT});
     return profile_json(std::move(options));
   };
   EXPECT_THAT(command_with({}).where(burns), IsEmpty());

@@ -24,13 +24,19 @@ namespace vitrine::cli {
 namespace {
 
 std::atomic<bool> flag{false}, stop_flag{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
+std::atomic<int> first_signal{0};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+              "set in a signal handler");
 std::atomic<unsigned> seconds_to_end{0};  // 0: it may take as long as it takes
 
 }  // namespace
 
 const std::atomic<bool>& interrupted() {
   return flag;
+}
+
+bool is_terminated() {
+  return first_signal == SIGTERM;
 }
 
 const std::atomic<bool>& stopped() {
@@ -49,7 +55,9 @@ void stop_after(std::chrono::milliseconds time) {
 
 void catch_interrupts() {
   struct sigaction action {};
-  action.sa_handler = [](int) {
+  action.sa_handler = [](int number) {
+    int none = 0;
+    first_signal.compare_exchange_strong(none, number);
     flag = stop_flag = true;
     if (const unsigned seconds = seconds_to_end) ::alarm(seconds);
   };

@@ -17,6 +17,9 @@ namespace vitrine::cli {
 /// usual.
 const std::atomic<bool>& interrupted();
 
+/// Whether that was SIGTERM: by it a service manager ends what has no other end.
+bool is_terminated();
+
 /// Also ignores SIGPIPE: a reader that goes away shows itself as a failed write.
 void catch_interrupts();
 

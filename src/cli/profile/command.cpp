@@ -140,7 +140,7 @@ class ProfileCommand : public Command {
                                        : profile_once(**profiling, request_, sender.get());
     (*profiling)->end_command();
     for (const std::string& text : (*profiling)->take_notes()) note(text);
-    if (sender && !finish(*sender) && status == exit_done) status = exit_failed;
+    if (sender && !finish(*sender)) status = exit_of_loss(status);
     return status;
   }
 

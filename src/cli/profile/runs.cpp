@@ -160,7 +160,8 @@ int profile_continuously(observe::Profiling& profiling, const ProfileRequest& re
   if (counts.lost != 0) note(fmt::format("{} samples were lost in total", counts.lost));
   if (counts.unnamed != 0)
     note(fmt::format("{} locations of profiles were not named in time", counts.unnamed));
-  return counts.unwritten == 0 ? exit_done : exit_failed;  // stopped as it was meant to be
+  if (counts.unwritten != 0) return exit_failed;
+  return interrupted() && !is_terminated() ? exit_interrupted : exit_done;
 }
 
 int profile_watching(observe::Profiling& profiling, const ProfileRequest& request) {

@@ -41,6 +41,12 @@ inline int exit_code(const Error& error) {
   return exit_failed;
 }
 
+/// Of a command that would have ended with `status`, but could not deliver all: an interrupted one has not finished
+/// cleanly either.
+inline int exit_of_loss(int status) {
+  return status == exit_done || status == exit_interrupted ? exit_failed : status;
+}
+
 // What the command reports beside its results: on standard error, one line each.
 
 /// Prints "vitrine: message" and, below it, the remedy; returns the exit code of the error.

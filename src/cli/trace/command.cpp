@@ -293,7 +293,7 @@ class TraceCommand : public Command {
       if (view_) (void)view_->finish(table);
       TRY(write_metrics(**trace, table));
     }
-    if (sender_ && !sender_->finish() && status == exit_done) status = exit_failed;
+    if (sender_ && !sender_->finish()) status = exit_of_loss(status);
     // Of a command: what it could have loaded until now.
     if (status == exit_done && !is_over())
       if (const auto missing = (*trace)->unmatched()) return tl::unexpected(*missing);
