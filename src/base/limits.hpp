@@ -124,7 +124,7 @@ inline constexpr std::size_t export_smallest =
     16 * 1024;                                   ///< bytes: a refused request is not split further
 inline constexpr unsigned export_tries = 30;     ///< of a request that may never be accepted
 inline constexpr std::size_t export_notes = 64;  ///< kept until they are taken; the rest counted
-inline constexpr std::size_t spool_files = 64 * 1024;  ///< looked at in the directory of a spool
+inline constexpr std::size_t spool_requests = 256 * 1024;  ///< waiting: 34 MiB for their places
 
 /// Of one profile; what is beyond is counted as lost. 4 million are ten minutes of 64 CPUs at 99 Hz.
 inline constexpr std::size_t profile_samples = 4U << 20;

@@ -11,8 +11,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <new>
+#include <queue>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -50,22 +52,18 @@ std::optional<std::uint64_t> time_in(std::string_view name) {
   return time;
 }
 
-struct NameOfFile {
-  std::uint64_t time = 0, whole = 0;
-};
-
 /// nullopt: it is not the name of a spool file.
-std::optional<NameOfFile> parse_name(std::string_view name, std::string_view suffix) {
+std::optional<Spool::NameOfFile> parse_name(std::string_view name, std::string_view suffix) {
   if (!name.ends_with(suffix)) return std::nullopt;
   name.remove_suffix(suffix.size());
   const auto time = time_in(name);
   if (!time) return std::nullopt;
   name.remove_prefix(digits);
-  if (name.empty()) return NameOfFile{*time, 0};
+  if (name.empty()) return Spool::NameOfFile{*time, 0};
   if (name.size() != 1 + digits || name.front() != '-') return std::nullopt;
   const auto whole = time_in(name.substr(1));
   if (!whole || *whole == 0) return std::nullopt;
-  return NameOfFile{*time, *whole};
+  return Spool::NameOfFile{*time, *whole};
 }
 
 tl::unexpected<Error> failed(const std::string& path, const char* what, int number) {
@@ -76,8 +74,8 @@ tl::unexpected<Error> failed(const std::string& path, const char* what, int numb
 }  // namespace
 
 Result<Spool> Spool::open(const std::string& directory, std::uint64_t bytes,
-                          std::string_view suffix) {
-  Spool spool(bytes, suffix);
+                          std::string_view suffix, std::size_t max_requests) {
+  Spool spool(bytes, suffix, max_requests);
   if (directory.empty()) return spool;
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return failed(directory, "cannot be made", errno);
@@ -128,23 +126,26 @@ Result<void> Spool::list() {
   const std::unique_ptr<DIR, int (*)(DIR*)> files(copy < 0 ? nullptr : ::fdopendir(copy),
                                                   &::closedir);
   if (!files) return failed(path_, "cannot be listed", errno);
-  std::size_t seen = 0;
+  std::priority_queue<NameOfFile, std::vector<NameOfFile>, std::greater<>> names;  // oldest on top
   while (const dirent* file = ::readdir(files.get())) {
-    if (++seen > limits::spool_files) {
-      notes_.add(
-          fmt::format("the spool {} holds more than {} files: the rest waits for the next start",
-                      path_, limits::spool_files));
-      break;
-    }
     const auto name = parse_name(file->d_name, suffix_);
+    if (!name) continue;
+    names.push(*name);
+    if (names.size() <= max_requests_) continue;
+    ::unlinkat(directory_.get(), name_of(names.top()).c_str(), 0);
+    names.pop();
+    ++overflowed_;
+  }
+  for (; !names.empty(); names.pop()) {
+    const auto& [time, whole] = names.top();
     struct stat status {};
-    if (!name || ::fstatat(directory_.get(), file->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+    if (::fstatat(directory_.get(), name_of(names.top()).c_str(), &status, AT_SYMLINK_NOFOLLOW) !=
+        0)
       continue;
     const auto bytes = room_of(static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0)));
-    put({name->time, name->whole, name->time, bytes, {}, 0});
+    put({time, whole, time, bytes, {}, 0});
     held_ += bytes;
   }
-  std::ranges::sort(entries_, {}, &Entry::time);
   if (!entries_.empty()) last_time_ = entries_.back().time;
   remove_half_replaced();
   return {};
@@ -214,9 +215,13 @@ void Spool::write_out(bool in_use) try {
   return;  // they stay where they are, and are written later
 }
 
+std::string Spool::name_of(const NameOfFile& name) const {
+  const std::string whole = name.whole == 0 ? "" : fmt::format("-{:0{}}", name.whole, digits);
+  return fmt::format("{:0{}}{}{}", name.time, digits, whole, suffix_);
+}
+
 std::string Spool::name_of(const Entry& entry) const {
-  const std::string whole = entry.whole == 0 ? "" : fmt::format("-{:0{}}", entry.whole, digits);
-  return fmt::format("{:0{}}{}{}", entry.time, digits, whole, suffix_);
+  return name_of(NameOfFile{entry.time, entry.whole});
 }
 
 /// Of several in a nanosecond, or after the clock was set back, the later one is the later one.
@@ -226,7 +231,10 @@ std::uint64_t Spool::next_time() {
 
 void Spool::make_room(std::uint64_t bytes, bool in_use) {
   const std::size_t oldest = in_use ? 1 : 0;
-  while (held_ + bytes > most_ && entries_.size() > oldest) {
+  const auto is_full = [&] {
+    return held_ + bytes > most_ || (bytes != 0 && entries_.size() >= max_requests_);
+  };
+  while (is_full() && entries_.size() > oldest) {
     forget(oldest);
     ++overflowed_;
   }

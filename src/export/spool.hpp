@@ -1,6 +1,7 @@
 // Spool: requests that wait to be sent, oldest first, in memory or in a directory.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/file_descriptor.hpp"
+#include "base/limits.hpp"
 #include "base/notes.hpp"
 #include "base/result.hpp"
 #include "export/signal.hpp"
@@ -31,12 +33,17 @@ class Spool {
   static constexpr std::string_view row_files = ".ndjson.gz";
   /// Most of what a directory does not take that is kept in memory.
   static constexpr std::uint64_t max_in_memory = 64U << 20;
+  struct NameOfFile {
+    std::uint64_t time = 0, whole = 0;  ///< as in Entry
+    auto operator<=>(const NameOfFile&) const = default;
+  };
 
   /// Takes up what an earlier process left in `directory` (made, 0700, when it is missing); empty:
-  /// in memory. `bytes`: most that is kept; of a file, whole blocks. `suffix`: of the files, a constant. Errors: usage
-  /// (others may write to it; it is in use), not_found, not_permitted, failed.
+  /// in memory. `bytes`, `max_requests`: most that is kept; of a file, whole blocks. `suffix`: of the files, a
+  /// constant. Errors: usage (others may write to it; it is in use), not_found, not_permitted, failed.
   static Result<Spool> open(const std::string& directory, std::uint64_t bytes,
-                            std::string_view suffix = otlp_files);
+                            std::string_view suffix = otlp_files,
+                            std::size_t max_requests = limits::spool_requests);
 
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
@@ -83,7 +90,8 @@ class Spool {
     unsigned tries = 0;
   };
 
-  Spool(std::uint64_t bytes, std::string_view suffix) : suffix_(suffix), most_(bytes) {}
+  Spool(std::uint64_t bytes, std::string_view suffix, std::size_t max_requests)
+      : suffix_(suffix), most_(bytes), max_requests_(max_requests) {}
   [[nodiscard]] std::uint64_t room_of(std::uint64_t bytes) const;
   Result<void> lock(const std::string& path);
   Result<void> list();
@@ -91,6 +99,7 @@ class Spool {
   void append(std::string content, bool in_use, const Entry* whole);
   void make_room(std::uint64_t bytes, bool in_use);
   Result<void> write(std::span<Entry* const> entries);
+  [[nodiscard]] std::string name_of(const NameOfFile& name) const;
   [[nodiscard]] std::string name_of(const Entry& entry) const;
   std::uint64_t next_time();
   Result<std::string> read(const std::string& name) const;
@@ -101,6 +110,7 @@ class Spool {
   std::string path_;
   FileDescriptor directory_, lock_;
   std::uint64_t most_, held_ = 0;
+  std::size_t max_requests_;
   std::uint64_t unwritten_bytes_ = 0;  ///< of those, in memory though there is a directory
   std::uint64_t overflowed_ = 0, skipped_ = 0;
   std::size_t unwritten_ = 0;  ///< how many these are

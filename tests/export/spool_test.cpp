@@ -213,6 +213,32 @@ TEST(Spool, OtherNamesAreNotLookedAt) {
   EXPECT_EQ(files_in(folder).size(), 6U);
 }
 
+TEST(Spool, FilesThatAreTooManyGoOldestFirst) {
+  Folder folder;
+  for (std::size_t i = 10; i < 20; ++i)
+    put(folder / ("00000000000000000" + std::to_string(i) + ".otlp.gz"), packed(std::to_string(i)));
+  put(folder / "readme", "");
+  {
+    auto spool = Spool::open(folder.string(), plenty, Spool::otlp_files, 4).value();
+    EXPECT_EQ(spool.overflowed(), 6U);
+    EXPECT_EQ(spool.bytes(), 4 * block);
+    EXPECT_EQ(spool.oldest_ns(), 16U);
+    EXPECT_EQ(files_in(folder).size(), 5U);
+  }
+  auto spool = Spool::open(folder.string(), plenty).value();
+  EXPECT_THAT(all_of(spool), ElementsAre("16", "17", "18", "19"));
+}
+
+TEST(Spool, TheOldestGoWhereThereAreTooMany) {
+  Folder folder;
+  for (const std::string& directory : {std::string(), folder.string()}) {
+    auto spool = Spool::open(directory, plenty, Spool::otlp_files, 2).value();
+    for (const char* text : {"a", "b", "c"}) spool.add(packed(text), false);
+    EXPECT_EQ(spool.overflowed(), 1U);
+    EXPECT_THAT(all_of(spool), ElementsAre("b", "c"));
+  }
+}
+
 TEST(Spool, AFileThatAKilledWriterLeftIsRemoved) {
   Folder folder;
   put(folder / "unfinished-0", "half");
