@@ -350,7 +350,7 @@ class CurlPost final : public Post {
     }
     response_.redirect = without_password(redirect);
     busy_ = false;
-    body_ = {};
+    std::string().swap(body_);  // an assignment would keep its memory
     return std::move(response_);
   }
 

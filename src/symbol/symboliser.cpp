@@ -186,7 +186,9 @@ Resolved Symboliser::resolve(const File& file, std::span<const Address> addresse
   for (std::size_t i = 0; i < addresses.size(); ++i)
     if (const auto found = known.frames.find(addresses[i]); found != known.frames.end())
       resolved.frames[i] = found->second;
-  if (!state_->limits.keeps_names || depth != Depth::all) known.frames = {};
+  if (!state_->limits.keeps_names || depth != Depth::all)
+    std::unordered_map<Address, Frames>().swap(
+        known.frames);  // an assignment would keep its buckets
   resolved.reduced = known.extent != Extent::all;
   resolved.problem = known.problem.empty() ? known.worker_problem : known.problem;
   return resolved;

@@ -2,7 +2,9 @@
 #include "export/exporter.hpp"
 
 #include <gmock/gmock.h>
+#include <malloc.h>
 
+#include <random>
 #include <thread>
 
 #include "base/limits.hpp"
@@ -412,6 +414,21 @@ TEST_P(ExporterTo, MemoryIsBoundedWhileNobodyTakesAnything) {
   EXPECT_EQ(counters.overflowed + counters.waiting, count);
   EXPECT_LE(counters.waiting, 4U);  // of 21 and more bytes each
   EXPECT_GE(counters.waiting, 1U);
+}
+
+TEST(Exporter, WhatWasSentTakesNoMemory) {
+  ASSERT_EQ(::mallopt(M_MMAP_THRESHOLD, 1 << 20), 1);  // what is larger is counted for all threads
+  Receiver collector("python3", {"200"});
+  const auto to = exporter(options(collector.url()));
+  const std::size_t before = ::mallinfo2().hblkhd;
+  constexpr std::size_t bytes = 4U << 20;
+  std::string request(bytes, '\0');
+  std::mt19937 chance;  // gzip takes nothing off
+  for (char& one : request) one = static_cast<char>(chance());
+  to->send(std::move(request));
+  to->finish(patience);
+  EXPECT_EQ(to->counters().sent, 1U);
+  EXPECT_LT(::mallinfo2().hblkhd, before + bytes);
 }
 
 TEST(Exporter, ACollectorThatStartsLaterGetsAll) {

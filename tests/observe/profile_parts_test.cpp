@@ -1,6 +1,7 @@
 // What a profile's session is made of, where no process is needed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include "base/interner.hpp"
 #include "base/memory.hpp"
 #include "observe/process/facts.hpp"
+#include "observe/profile/equal_samples.hpp"
 #include "support/child.hpp"
 #include "symbol/function_symbols.hpp"
 
@@ -90,6 +92,17 @@ TEST(ContentHash, IsThatOfTheSpecification) {
     EXPECT_EQ(symbol::content_hash(memory, size), htlhash_by_python(path)) << size;
     std::remove(path.c_str());
   }
+}
+
+TEST(EqualSamples, KeepNoMemoryBetweenProfiles) {
+  ASSERT_EQ(::mallopt(M_MMAP_THRESHOLD, 1 << 20), 1);
+  EqualSamples samples;
+  const std::size_t before = ::mallinfo2().hblkhd;
+  constexpr std::uint32_t row = 1U << 20;
+  samples.begin(row, 0, profile::none);
+  EXPECT_GT(::mallinfo2().hblkhd, before + row);
+  samples.end();
+  EXPECT_LT(::mallinfo2().hblkhd, before + row);
 }
 
 struct ByValue {

@@ -75,8 +75,8 @@ EqualRow EqualSamples::find(std::uint32_t row) {
 void EqualSamples::end() {
   for (const EqualSample& row : samples_)
     miscounted_ += std::max(row.records, row.added) - std::min(row.records, row.added);
-  samples_ = {};
-  places_ = {};
+  std::deque<EqualSample>().swap(samples_);  // an assignment would keep its memory
+  std::vector<Place>().swap(places_);
 }
 
 profile::Losses difference(const profile::Losses& now, const profile::Losses& before) {
