@@ -233,6 +233,11 @@ class Opener {
       auto file = TRY(open_at_once(by_handle));
       return pass_on(by_handle, std::move(file), into);
     }
+    if (request.named == Named::unopened) {
+      into = TRY(open_at_once(request));
+      touch(into.get());
+      return ResponseMessage{false};
+    }
     return pass_on(request, TRY(open_at_once(request)), into);
   }
 
@@ -355,7 +360,7 @@ Place mount_of(int handle) {
 /// other's trouble.
 Place place_of(const OpenRequest& request) {
   if (request.named == Named::handle) return mount_of(request.descriptor);
-  if (request.named == Named::at) return {{}, request.path};
+  if (request.named == Named::at || request.named == Named::unopened) return {{}, request.path};
   if (request.named == Named::link) return {place_identity(request.descriptor), {}};
   return {place_identity(request.descriptor), request.path.substr(0, request.path.rfind('/') + 1)};
 }

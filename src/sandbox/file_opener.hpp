@@ -44,6 +44,7 @@ enum class Named : std::uint32_t {
   below,   ///< the same, as a process with that root would take it
   owned,   ///< the same, where any user may have made it: no link, and of one owner
   link,    ///< by a link below /proc/PID, which takes locks of that process (target/proc_file.hpp)
+  unopened,  ///< as `at`; returns a descriptor of it (O_PATH), with its attributes known to this machine
 };
 
 struct OpenRequest {

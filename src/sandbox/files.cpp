@@ -127,6 +127,7 @@ std::optional<std::string> find_program(std::string_view name) {
 Result<OpenedFile> open_at_once(const OpenRequest& request) {
   const auto& [named, descriptor, path, owner] = request;
   if (named == Named::handle) return reopen(descriptor, path);
+  if (named == Named::unopened) return TRY(open_at(descriptor, path, O_PATH));
   auto handle = TRY(named == Named::at
                         ? open_at(descriptor, path, O_PATH)
                         : handle_below(descriptor, path, named == Named::owned ? O_NOFOLLOW : 0));
@@ -189,33 +190,34 @@ PlaceIdentity place_identity(int directory) {
 
 namespace {
 
-struct Examined {
-  FileIdentity identity;
-  bool is_regular = false;
-};
-
 /// As this machine knows it: no server is asked. A worker has no statx (which its libc may report by
 /// another error than ENOSYS), and may wait within its time.
-std::optional<Examined> examine(int file) {
+std::optional<FileStatus> examine(int file) {
   struct statx known {};
   if (::statx(file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &known) == 0)
-    return Examined{{makedev(known.stx_dev_major, known.stx_dev_minor), known.stx_ino,
-                     static_cast<std::int64_t>(known.stx_size),
-                     known.stx_ctime.tv_sec * 1'000'000'000 + known.stx_ctime.tv_nsec},
-                    S_ISREG(known.stx_mode)};
+    return FileStatus{{makedev(known.stx_dev_major, known.stx_dev_minor), known.stx_ino,
+                       static_cast<std::int64_t>(known.stx_size),
+                       known.stx_ctime.tv_sec * 1'000'000'000 + known.stx_ctime.tv_nsec},
+                      known.stx_mode};
   struct stat status {};
   if (::fstat(file, &status) != 0) return std::nullopt;
-  return Examined{{status.st_dev, status.st_ino, status.st_size,
-                   status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec},
-                  S_ISREG(status.st_mode)};
+  return FileStatus{{status.st_dev, status.st_ino, status.st_size,
+                     status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec},
+                    status.st_mode};
 }
 
 }  // namespace
 
+Result<FileStatus> path_status(const std::string& path) {
+  const auto handle = TRY(open_path({Named::unopened, AT_FDCWD, path}));
+  if (const auto examined = examine(handle.get())) return *examined;
+  return fail(ErrorCode::failed, fmt::format("cannot examine {}: {}", path, std::strerror(errno)));
+}
+
 Result<std::unique_ptr<FileMemory>> FileMemory::from(OpenedFile file) {
   const auto examined = examine(file.get());
   if (!examined) return fail(ErrorCode::failed, "cannot examine the file");
-  if (!examined->is_regular) return fail(ErrorCode::unsupported, "it is not a regular file");
+  if (!S_ISREG(examined->mode)) return fail(ErrorCode::unsupported, "it is not a regular file");
   return std::unique_ptr<FileMemory>(new FileMemory(std::move(file), examined->identity));
 }
 

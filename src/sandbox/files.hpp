@@ -91,6 +91,15 @@ struct FileIdentity {
   auto operator<=>(const FileIdentity&) const = default;
 };
 
+struct FileStatus {
+  FileIdentity identity;
+  mode_t mode = 0;
+};
+
+/// Of what a path of the user's leads to, which is not opened. Errors: not_found, not_permitted, limit (its file
+/// system does not respond), failed.
+Result<FileStatus> path_status(const std::string& path);
+
 class FileMemory final : public Memory {
  public:
   /// Takes an open file. Errors: unsupported (not a regular file: a pipe or device would make us

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,6 +141,27 @@ TEST_F(ServedFile, ThatIsNotServedIsAskedForOnce) {
   const auto begin = Clock::now();
   for (int i = 0; i < 20; ++i)
     expect_told(open_regular_at(dir.get(), std::to_string(handle.get())));
+  EXPECT_LT(Clock::now() - begin, 10s);
+  expect_others();
+}
+
+TEST_F(ServedFile, IsExaminedUnopened) {
+  struct stat status {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  const auto examined = path_status(path);
+  ASSERT_TRUE(examined) << examined.error().message;
+  EXPECT_EQ(examined->identity.device, status.st_dev);
+  EXPECT_EQ(examined->identity.inode, status.st_ino);
+  EXPECT_EQ(examined->identity.size, status.st_size);
+  EXPECT_EQ(examined->mode, status.st_mode);
+  EXPECT_EQ(path_status(place / "mount/other").error().code, ErrorCode::not_found);
+  EXPECT_TRUE(S_ISDIR(path_status(place / "mount").value().mode));
+}
+
+TEST_F(ServedFile, ThatIsNotServedIsNotExamined) {
+  stop(SERVED_STOP);
+  const auto begin = Clock::now();
+  EXPECT_EQ(path_status(path).error().code, ErrorCode::limit);
   EXPECT_LT(Clock::now() - begin, 10s);
   expect_others();
 }

@@ -1,7 +1,6 @@
 #include "cli/agent/traces.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <new>
@@ -33,12 +32,12 @@ constexpr std::chrono::seconds retry_interval{60};  ///< of what could not be at
 std::string hidden_place(const TraceTable& table) {
   using namespace std::string_literals;
   const auto differs = [](const std::string& path) {
-    struct stat here {};
-    struct stat outside {};
-    const bool is_here = ::stat(path.c_str(), &here) == 0;
-    if (::stat(("/proc/1/root" + path).c_str(), &outside) != 0)
-      return is_here && (here.st_mode & 0777U) == 0;  // as systemd leaves it
-    return !is_here || here.st_dev != outside.st_dev || here.st_ino != outside.st_ino;
+    const auto here = sandbox::path_status(path);
+    if (!here && here.error().code == ErrorCode::limit) return false;
+    const auto outside = sandbox::path_status("/proc/1/root" + path);
+    if (!outside) return here && (here->mode & 0777U) == 0;  // as systemd leaves it
+    return !here || here->identity.device != outside->identity.device ||
+           here->identity.inode != outside->identity.inode;
   };
   for (const std::string& path : table.options.target.files) {
     for (const char* home : {"/home", "/root", "/run/user"})
@@ -47,10 +46,15 @@ std::string hidden_place(const TraceTable& table) {
             "this service does not see files below {}; `systemctl edit vitrine-agent`, and set "
             "ProtectHome=read-only below [Service]",
             home);
-    if (struct stat status{}; ::stat(path.c_str(), &status) != 0 && differs(path))
+    if (!sandbox::path_status(path) && differs(path))
       return fmt::format("it is in another file system; set file = \"/proc/1/root{}\"", path);
   }
   return {};
+}
+
+/// It may have been written to since.
+bool is_same_file(const sandbox::FileIdentity& one, const sandbox::FileIdentity& other) {
+  return one.device == other.device && one.inode == other.inode;
 }
 
 }  // namespace
@@ -73,15 +77,12 @@ AgentTraces::~AgentTraces() {
   (void)end();
 }
 
-std::vector<AgentTraces::Identity> AgentTraces::identities_of(const TraceTable& table) {
-  std::vector<Identity> identities;
+Result<std::vector<sandbox::FileIdentity>> AgentTraces::identities_of(const TraceTable& table) {
+  std::vector<sandbox::FileIdentity> identities;
   for (const std::string& path : table.options.target.files) {
-    struct stat status {};
-    const bool is_there = ::stat(path.c_str(), &status) == 0;
-    identities.push_back(is_there ? Identity{status.st_dev, status.st_ino,
-                                             status.st_ctim.tv_sec * std::int64_t{1'000'000'000} +
-                                                 status.st_ctim.tv_nsec}
-                                  : Identity{});
+    const auto status = sandbox::path_status(path);
+    if (!status && status.error().code == ErrorCode::limit) return tl::unexpected(status.error());
+    identities.push_back(status ? status->identity : sandbox::FileIdentity{});
   }
   return identities;
 }
@@ -94,7 +95,7 @@ const AgentTraces::Running* AgentTraces::find(const TraceTable& table) const {
 
 /// Where a file is not there, it is waited for.
 Result<void> AgentTraces::attach(Running& running, bool is_held) {
-  running.files = identities_of(running.table);
+  running.files = identities_of(running.table).value_or(std::vector<sandbox::FileIdentity>());
   running.tried = Clock::now();
   observe::TraceOptions options = running.table.options;
   options.stop = &interrupted();
@@ -122,12 +123,15 @@ Result<void> AgentTraces::attach(Running& running, bool is_held) {
 
 /// Attaches anew where a file is another one now.
 void AgentTraces::renew(Running& running) {
-  const auto files = identities_of(running.table);
-  const bool is_there = files != std::vector<Identity>(files.size());
+  // What opens files may have to be started for it, and has the capabilities that are in effect then.
+  const auto files = with_in_effect(held_back_, [&] { return identities_of(running.table); });
+  if (!files) return;
+  if (running.trace != nullptr && running.files.empty()) running.files = *files;
+  const bool is_there = *files != std::vector<sandbox::FileIdentity>(files->size());
   // What is attached stays so, also where the file is written to in place. attach() keeps what it tried.
   const bool is_other = running.trace == nullptr
-                            ? files != running.files
-                            : !std::ranges::equal(files, running.files, &Identity::is_same_file);
+                            ? *files != running.files
+                            : !std::ranges::equal(*files, running.files, is_same_file);
   const bool is_again = running.trace == nullptr && Clock::now() - running.tried >= retry_interval;
   if (!is_there || (!is_other && !is_again)) return;
   const bool is_update = running.trace != nullptr;

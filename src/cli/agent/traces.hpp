@@ -28,6 +28,7 @@
 #include "cli/trace/sending.hpp"
 #include "observe/trace/trace.hpp"
 #include "sandbox/capabilities.hpp"
+#include "sandbox/files.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace vitrine::cli {
@@ -66,21 +67,12 @@ class AgentTraces {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Which file a path is now, and when it was changed: it may still be being written.
-  struct Identity {
-    std::uint64_t device = 0, inode = 0;
-    std::int64_t changed_ns = 0;
-    bool operator==(const Identity&) const = default;
-    [[nodiscard]] bool is_same_file(const Identity& other) const {
-      return device == other.device && inode == other.inode;
-    }
-  };
   struct Running {
     explicit Running(const TraceTable& its)
         : table(its), metrics(limits::metric_groups, its.label_values) {}
     TraceTable table;
     std::unique_ptr<observe::Trace> trace;  ///< null: its files are waited for
-    std::vector<Identity> files;
+    std::vector<sandbox::FileIdentity> files;
     Clock::time_point tried{};
     ReductionMetrics metrics;
     std::uint64_t start_ns = 0;  ///< Unix time; 0: it has never been attached
@@ -91,7 +83,9 @@ class AgentTraces {
   };
 
   AgentTraces() = default;
-  static std::vector<Identity> identities_of(const TraceTable& table);
+  /// Which files its paths are now; those that are not there are all zeros. Errors: limit (the file system of one does
+  /// not respond).
+  static Result<std::vector<sandbox::FileIdentity>> identities_of(const TraceTable& table);
   Result<void> attach(Running& running, bool is_held);
   [[nodiscard]] const Running* find(const TraceTable& table) const;
   void renew(Running& running);
