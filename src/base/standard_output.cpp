@@ -27,7 +27,6 @@ StandardOutput& StandardOutput::instance() {
 }
 
 StandardOutput::StandardOutput() {
-  constexpr std::size_t pipe_bytes = 64 * 1024;
   max_waiting_ = ::isatty(STDOUT_FILENO) == 1 ? 0 : pipe_bytes;
 }
 

@@ -19,6 +19,11 @@ class StandardOutput {
   /// Adds text, and writes what waits when that is much, or where a terminal shows it. False: not all could be written.
   bool write(std::string_view text);
 
+  /// What waits, to add lines to. A caller that adds to it flushes when it is_full(), and before it waits for anything:
+  /// a reader sees each line as soon as there is one.
+  std::string& text() { return text_; }
+  [[nodiscard]] bool is_full() const { return text_.size() >= pipe_bytes; }
+
   /// Writes what waits. False when the output does not take it: that is dropped.
   bool flush();
 
@@ -29,6 +34,8 @@ class StandardOutput {
   [[nodiscard]] std::string problem() const;
 
  private:
+  static constexpr std::size_t pipe_bytes = 64 * 1024;  // what a pipe holds
+
   StandardOutput();
   [[nodiscard]] bool is_hurried() const { return hurried_ != nullptr && hurried_(); }
 

@@ -89,9 +89,8 @@ class AgentCommand : public Command {
       TRY(complete);
       return AgentRun(load, needs()).run(std::move(configuration));
     }
-    LineOutput output;
-    output.text() = configuration.text();
-    (void)output.flush();
+    write_output(configuration.text());
+    (void)flush_output();
     TRY(complete);
     return exit_done;
   }

@@ -92,12 +92,6 @@ void sleep_until(std::chrono::steady_clock::time_point when) {
   }
 }
 
-bool LineOutput::flush() {
-  const bool written = StandardOutput::instance().write(text_);
-  text_.clear();
-  return flush_output() && written;
-}
-
 bool write_output(std::string_view text) {
   return StandardOutput::instance().write(text);
 }

@@ -39,27 +39,6 @@ inline constexpr std::chrono::milliseconds last_reading{500};
 /// Sleeps until `when` or the first interrupt.
 void sleep_until(std::chrono::steady_clock::time_point when);
 
-// LineOutput: many lines to standard output in few writes.
-
-/// Lines wait in text() until flush(): a caller that fills it flushes before waiting for anything,
-/// so that a reader sees each line as soon as there is one.
-class LineOutput {
- public:
-  std::string& text() { return text_; }
-
-  /// Whether so much waits that it should be written before more is added.
-  [[nodiscard]] bool is_full() const { return text_.size() >= max_bytes; }
-
-  /// Writes what waits. False when the output has no reader: the reader went away, or, after an
-  /// interrupt, takes nothing for a second.
-  [[nodiscard]] bool flush();
-
- private:
-  static constexpr std::size_t max_bytes = 64 * 1024;  // what a pipe holds
-
-  std::string text_;
-};
-
 // Text to standard output (base/standard_output.hpp); finish_output() reports why a write failed.
 
 /// False when not all was written.

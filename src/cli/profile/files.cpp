@@ -417,9 +417,8 @@ class ProfileDiffCommand : public Command {
                diff_table(profile::compare_values(sides[0], sides[1], measure, key, by()), "value",
                           false, options_, style);
     }
-    LineOutput output;
-    output.text() = std::move(out);
-    (void)output.flush();
+    write_output(out);
+    (void)flush_output();
     for (std::size_t i = 0; i < sides.size(); ++i)
       for (const std::string& remark : profile::remarks(sides[i]))
         note(fmt::format("{}: {}", files[i].path, remark));

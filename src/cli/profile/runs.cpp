@@ -66,9 +66,7 @@ std::size_t print_notes(observe::Profiling& profiling) {
 
 /// False when the output has no reader.
 bool print(std::string_view text) {
-  LineOutput output;
-  output.text() = text;
-  return output.flush();
+  return write_output(text) && flush_output();
 }
 
 /// "server (4242)": what a page is headed with.

@@ -148,11 +148,11 @@ int show_profile(const profile::Profile& selected, const ProfileView& view,
     note("no sample matches --filter: a condition is KEY=VALUE, and blanks are a part of both");
   if (status != exit_done) return status;
   const Style style = Style::of_stdout();
-  LineOutput output;
-  if (summary) output.text() = profile_summary(selected, style, text);
   if (!view.top.empty())
-    output.text() = top_text(view.top, profile::top(selected, view.top), style, text);
-  (void)output.flush();
+    write_output(top_text(view.top, profile::top(selected, view.top), style, text));
+  else if (summary)
+    write_output(profile_summary(selected, style, text));
+  (void)flush_output();
   return exit_done;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/clock.hpp"
+#include "base/standard_output.hpp"
 #include "cli/output/json.hpp"
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
@@ -547,7 +548,7 @@ class TraceCommand : public Command {
   std::string metrics_path_;
   ReductionMetrics metrics_{limits::metric_groups};
   Clock::time_point next_metrics_;  ///< the first file is there when tracing begins
-  LineOutput output_;               ///< of single fires
+  StandardOutput& output_ = StandardOutput::instance();  ///< of single fires
   bool reader_there_ = true;
   observe::TraceOptions options_;
   std::optional<milliseconds> time_;
