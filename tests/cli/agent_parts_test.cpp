@@ -1,8 +1,6 @@
 // What the agent relies on, part by part: a clock that is set, capabilities that are in effect only at times, pages beside
 // silent connections.
 #include <gmock/gmock.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +18,7 @@
 #include "agent/http_server.hpp"
 #include "base/clock.hpp"
 #include "base/file_descriptor.hpp"
+#include "cli/pages.hpp"
 #include "cli/shell/confinement.hpp"
 #include "cli/trace/sending.hpp"
 #include "export/receiver.hpp"
@@ -41,17 +40,6 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
 namespace vitrine::cli {
 namespace {
 
-FileDescriptor connection_to(std::uint16_t port) {
-  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
-            0);
-  return socket;
-}
-
 // Each round would take many seconds if silent connections had to end by themselves.
 TEST(AgentPages, AreThereBesideConnectionsThatSendNothing) {
   const auto server =
@@ -63,16 +51,9 @@ TEST(AgentPages, AreThereBesideConnectionsThatSendNothing) {
   ASSERT_TRUE(server) << server.error().message;
   std::vector<FileDescriptor> silent;
   for (int round = 0; round < 20; ++round) {
-    for (int i = 0; i < 48; ++i) silent.push_back(connection_to((*server)->port()));
-    const FileDescriptor asks = connection_to((*server)->port());
-    const std::string_view request = "GET /healthz HTTP/1.0\r\n\r\n";
-    ASSERT_EQ(::send(asks.get(), request.data(), request.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(request.size()));
-    std::string response;
-    char bytes[1024];
-    for (ssize_t got = 0; (got = ::recv(asks.get(), bytes, sizeof bytes, 0)) > 0;)
-      response.append(bytes, static_cast<std::size_t>(got));
-    EXPECT_THAT(response, testing::EndsWith("\r\n\r\nhere"));
+    for (int i = 0; i < 48; ++i) silent.push_back(test::connection_to((*server)->port()));
+    EXPECT_THAT(test::response_to((*server)->port(), "GET /healthz HTTP/1.0\r\n\r\n"),
+                testing::EndsWith("\r\n\r\nhere"));
   }
 }
 

@@ -1,7 +1,5 @@
 // vitrine agent as a process: a configuration file, what arrives, reloads, readiness and its pages.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -11,6 +9,7 @@
 #include <sstream>
 
 #include "cli/command.hpp"
+#include "cli/pages.hpp"
 #include "export/receiver.hpp"
 
 namespace vitrine::test {
@@ -69,29 +68,6 @@ class Agent {
 
   Child child_;
 };
-
-int connection_to(std::uint16_t port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  return fd;
-}
-
-/// The whole response to these bytes.
-std::string response_to(std::uint16_t port, const std::string& request) {
-  const int fd = connection_to(port);
-  EXPECT_EQ(::send(fd, request.data(), request.size(), MSG_NOSIGNAL),
-            static_cast<ssize_t>(request.size()));
-  std::string response;
-  char bytes[4096];
-  for (ssize_t got = 0; (got = ::recv(fd, bytes, sizeof bytes, 0)) > 0;)
-    response.append(bytes, static_cast<std::size_t>(got));
-  ::close(fd);
-  return response;
-}
 
 std::string page(std::uint16_t port, const std::string& path) {
   return response_to(port, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -286,7 +262,7 @@ TEST(Agent, ItsPagesAreBoundedAndOneSlowReaderBlocksNoOther) {
   Agent agent(
       {"--listen", "127.0.0.1:0", "-o", (folder / "%t.pb.gz").string(), "--process", "none"});
   const std::uint16_t port = agent.begun();
-  const int silent = connection_to(port);
+  const FileDescriptor silent = connection_to(port);
   EXPECT_THAT(page(port, "/nothing"), HasSubstr("404"));
   EXPECT_THAT(response_to(port, "POST /metrics HTTP/1.0\r\n\r\n"), HasSubstr("405"));
   EXPECT_THAT(response_to(port, "nonsense\r\n\r\n"), HasSubstr("400"));
@@ -294,8 +270,7 @@ TEST(Agent, ItsPagesAreBoundedAndOneSlowReaderBlocksNoOther) {
   EXPECT_THAT(response_to(port, "HEAD /healthz HTTP/1.1\r\n\r\n"),
               AllOf(HasSubstr("200 OK"), Not(HasSubstr("ok\n"))));
   char byte = 0;
-  EXPECT_EQ(::recv(silent, &byte, 1, 0), 0);  // its time is over
-  ::close(silent);
+  EXPECT_EQ(::recv(silent.get(), &byte, 1, 0), 0);  // its time is over
   agent.child().signal(SIGTERM);
   EXPECT_EQ(agent.child().wait(patience), 0);
 }
