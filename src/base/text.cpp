@@ -21,6 +21,7 @@ std::optional<std::uint64_t> parse_address(std::string_view text) {
 }
 
 bool parse_hex(std::string_view text, std::span<std::uint8_t> into) {
+  std::ranges::fill(into, std::uint8_t{0});
   if (text.size() != 2 * into.size()) return false;
   const auto digit = [](char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -29,7 +30,10 @@ bool parse_hex(std::string_view text, std::span<std::uint8_t> into) {
   for (std::size_t i = 0; i < into.size(); ++i) {
     const int high = digit(text[2 * i]);
     const int low = digit(text[2 * i + 1]);
-    if (high < 0 || low < 0) return false;
+    if (high < 0 || low < 0) {
+      std::ranges::fill(into, std::uint8_t{0});
+      return false;
+    }
     into[i] = static_cast<std::uint8_t>(16 * high + low);
   }
   return true;

@@ -36,15 +36,23 @@ std::optional<std::uint64_t> parse_address(std::string_view text);
 
 // Bytes as hexadecimal digits, and back.
 
-/// Two lower-case digits a byte, with `separator` between bytes.
-inline std::string hex_text(std::span<const std::byte> bytes, std::string_view separator = {}) {
+/// Hands `put` two lower-case digits a byte.
+template <class Put>
+void put_hex(std::span<const std::byte> bytes, Put put) {
   constexpr std::string_view digits = "0123456789abcdef";
+  for (const std::byte byte : bytes) {
+    put(digits[std::to_integer<unsigned>(byte >> 4)]);
+    put(digits[std::to_integer<unsigned>(byte & std::byte{15})]);
+  }
+}
+
+/// The same as text, with `separator` between bytes.
+inline std::string hex_text(std::span<const std::byte> bytes, std::string_view separator = {}) {
   std::string text;
   text.reserve(bytes.size() * (2 + separator.size()));
-  for (const std::byte byte : bytes) {
+  for (const std::byte& byte : bytes) {
     if (!text.empty()) text += separator;
-    text += digits[std::to_integer<unsigned>(byte >> 4)];
-    text += digits[std::to_integer<unsigned>(byte & std::byte{15})];
+    put_hex(std::span(&byte, 1), [&](char digit) { text += digit; });
   }
   return text;
 }
@@ -52,9 +60,15 @@ inline std::string hex_text(std::span<const std::uint8_t> bytes) {
   return hex_text(std::as_bytes(bytes));
 }
 
-/// Reads two lower-case digits for each byte of `into`. False: `text` is anything else, and some of `into` may be
-/// written.
+/// Reads two lower-case digits for each byte of `into`. False: `text` is anything else, and `into` is all zeros.
 bool parse_hex(std::string_view text, std::span<std::uint8_t> into);
+
+/// Whether these bytes are the id of a trace or a span: W3C's rule, by which zeros are none.
+constexpr bool is_id(std::span<const std::uint8_t> bytes) {
+  for (const std::uint8_t byte : bytes)
+    if (byte != 0) return true;
+  return false;
+}
 
 // Hashes of names.
 

@@ -246,12 +246,10 @@ Broken record_size(const ThreadLabels& reading) {
 
 Broken both_ids(const ThreadLabels& reading) {
   if (!reading.set || !reading.set->trace) return std::nullopt;
-  const auto zero = [](const auto& id) {
-    return std::ranges::all_of(id, [](std::uint8_t byte) { return byte == 0; });
-  };
-  const bool no_trace = zero(reading.set->trace->trace_id);
-  if (no_trace == zero(reading.set->trace->span_id)) return std::nullopt;
-  return no_trace ? "a span id, and a trace id of zeros" : "a trace id, and a span id of zeros";
+  const format::TraceContext& trace = *reading.set->trace;
+  if (trace.is_valid() || trace.is_empty()) return std::nullopt;
+  return is_id(trace.span_id) ? "a span id, and a trace id of zeros"
+                              : "a trace id, and a span id of zeros";
 }
 
 Broken utf8(const ThreadLabels& reading) {

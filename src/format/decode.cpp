@@ -124,11 +124,7 @@ void SetBuilder::defect(SetRule rule, std::string text) {
 }
 
 void SetBuilder::trace(const TraceContext& trace) {
-  const auto zero = [](std::uint8_t byte) { return byte == 0; };
-  if (std::all_of(trace.trace_id.begin(), trace.trace_id.end(), zero) &&
-      std::all_of(trace.span_id.begin(), trace.span_id.end(), zero))
-    return;
-  result_.set.trace = trace;
+  if (!trace.is_empty()) result_.set.trace = trace;
 }
 
 Decoded SetBuilder::finish() {

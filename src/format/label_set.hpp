@@ -10,6 +10,7 @@
 
 #include "abi/custom_labels.hpp"
 #include "base/memory.hpp"
+#include "base/text.hpp"
 
 namespace vitrine::format {
 
@@ -45,6 +46,10 @@ struct TraceContext {
   /// The first span of this trace in the process: drafts A, B (root span), Elastic (transaction).
   std::optional<std::array<std::uint8_t, 8>> root_span_id;
 
+  /// Neither id is one.
+  [[nodiscard]] bool is_empty() const { return !is_id(trace_id) && !is_id(span_id); }
+  /// Both are: nothing else may be a link, an exemplar or a parent.
+  [[nodiscard]] bool is_valid() const { return is_id(trace_id) && is_id(span_id); }
   bool operator==(const TraceContext&) const = default;
 };
 

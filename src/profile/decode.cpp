@@ -161,7 +161,7 @@ Index ProfileReading::label_set(LabelSet set) {
 }
 
 Index ProfileReading::link(const Link& link) {
-  if (link == Link{}) return none;
+  if (!link.is_valid()) return none;
   const auto next = static_cast<Index>(profile.links.size());
   const auto [known, added] = links_.try_emplace(link, next);
   if (!added) return known->second;

@@ -413,10 +413,11 @@ class PprofReader {
                                                    : reading_.text(value)});
     }
     Link link;
-    // Ids of another form than OpenTelemetry's are labels as they are.
-    if (parse_hex(trace, link.trace_id) && (span.empty() || parse_hex(span, link.span_id))) {
-      sample.link = reading_.link(link);
-    } else {
+    // Ids of another form than OpenTelemetry's, and one without the other, are labels as they are.
+    parse_hex(trace, link.trace_id);
+    parse_hex(span, link.span_id);
+    sample.link = reading_.link(link);
+    if (sample.link == none) {
       if (!trace.empty()) labels.push_back({pprof::trace_id_key, reading_.text(trace)});
       if (!span.empty()) labels.push_back({pprof::span_id_key, reading_.text(span)});
     }

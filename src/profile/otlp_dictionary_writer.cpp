@@ -196,7 +196,7 @@ std::int32_t OtlpDictionaryWriter::stack(Index index) {
 
 std::int32_t OtlpDictionaryWriter::link(Index index) {
   const Link* from = entry(profile_.links, index);
-  if (from == nullptr || *from == Link{}) return 0;
+  if (from == nullptr || !from->is_valid()) return 0;
   std::int32_t& place = links_[index];
   if (place >= 0) return place;
   std::string encoded;

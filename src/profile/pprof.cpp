@@ -78,13 +78,9 @@ class StringTable {
 
   /// The same of an ID in hex, digit by digit where it belongs: as many as there are samples.
   std::int64_t append_hex(std::span<const std::uint8_t> id) {
-    constexpr std::string_view digits = "0123456789abcdef";
     FewFields field;
     field.begin(pprof::profile::string_table, 2 * id.size());
-    for (const std::uint8_t byte : id) {
-      field.put(static_cast<unsigned char>(digits[byte >> 4]));
-      field.put(static_cast<unsigned char>(digits[byte & 15]));
-    }
+    put_hex(std::as_bytes(id), [&](char digit) { field.put(static_cast<unsigned char>(digit)); });
     bytes_ += field.bytes();
     return count_++;
   }

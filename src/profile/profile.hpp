@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "base/text.hpp"
 
 namespace vitrine::profile {
 
@@ -37,6 +38,8 @@ struct Link {
   std::array<std::uint8_t, 16> trace_id{};
   std::array<std::uint8_t, 8> span_id{};
   auto operator<=>(const Link&) const = default;
+  /// Whether it leads to a span.
+  [[nodiscard]] bool is_valid() const { return is_id(trace_id) && is_id(span_id); }
 };
 
 struct Function {

@@ -22,8 +22,17 @@ TEST(Hex, IsReadAsItIsWritten) {
 TEST(Hex, RefusesAnythingElse) {
   std::array<std::uint8_t, 2> read{};
   EXPECT_TRUE(parse_hex("0a1b", read));
-  for (const char* text : {"", "0a1", "0a1b2", "0A1B", "0a1g", "0x1b", " a1b", "0a1b "})
+  for (const char* text : {"", "0a1", "0a1b2", "0A1B", "0a1g", "0x1b", " a1b", "0a1b "}) {
+    read = {1, 1};
     EXPECT_FALSE(parse_hex(text, read)) << text;
+    EXPECT_EQ(read, (std::array<std::uint8_t, 2>{})) << text;
+  }
+}
+
+TEST(Id, IsNotZeros) {
+  EXPECT_FALSE(is_id({}));
+  EXPECT_FALSE(is_id(std::array<std::uint8_t, 8>{}));
+  EXPECT_TRUE(is_id(std::array<std::uint8_t, 8>{0, 0, 0, 0, 0, 0, 0, 1}));
 }
 
 }  // namespace

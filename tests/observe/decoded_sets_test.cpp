@@ -1,8 +1,10 @@
 // Decoded label sets, and those with hidden values, are kept in bounded memory.
 #include "observe/events/decoded_sets.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/text.hpp"
 #include "observe/trace/fire_view.hpp"
 
 namespace vitrine::observe {
@@ -27,6 +29,60 @@ TEST(DecodedSets, AreFoundByWhatIdentifiesThem) {
   sets.clear();
   EXPECT_EQ(sets.find(DecodedSets::Key{7, 1}), nullptr);
   EXPECT_EQ(sets.bytes(), 0U);
+}
+
+using testing::ElementsAre;
+
+const std::string trace_text = "0102030405060708090a0b0c0d0e0f10", span_text = "1112131415161718";
+
+format::LabelSet with_ids(const std::string& trace_id, const std::string& span_id) {
+  format::LabelSet set;
+  set.labels = {{"trace_id", trace_id}, {"span_id", span_id}};
+  return set;
+}
+
+DisplayedLabels displayed_of(const std::vector<format::LabelSet>& sets) {
+  DisplayedLabels displayed;
+  for (const format::LabelSet& set : sets) add_to(displayed, set);
+  return displayed;
+}
+
+TEST(DisplayedLabels, IdsInLabelsAreTheTraceContext) {
+  const format::LabelSet set = displayed_of({with_ids(trace_text, span_text)}).set;
+  ASSERT_TRUE(set.trace);
+  EXPECT_EQ(hex_text(set.trace->trace_id), trace_text);
+  EXPECT_EQ(hex_text(set.trace->span_id), span_text);
+  EXPECT_TRUE(set.labels.empty());
+}
+
+TEST(DisplayedLabels, MalformedIdsAreNone) {
+  std::string malformed = trace_text;
+  malformed.back() = 'x';
+  const format::LabelSet set = displayed_of({with_ids(malformed, span_text)}).set;
+  EXPECT_THAT(set.labels, ElementsAre(format::Label{"trace_id", malformed}));
+  ASSERT_TRUE(set.trace);
+  EXPECT_FALSE(is_id(set.trace->trace_id));
+  EXPECT_FALSE(set.trace->is_valid());
+}
+
+TEST(DisplayedLabels, ZerosAreNoIds) {
+  const format::LabelSet set =
+      displayed_of({with_ids(std::string(32, '0'), std::string(16, '0'))}).set;
+  EXPECT_FALSE(set.trace);
+  EXPECT_TRUE(set.labels.empty());
+}
+
+TEST(DisplayedLabels, ASpanGoesBeforeATraceAlone) {
+  format::LabelSet record;
+  record.trace.emplace();
+  record.trace->trace_id[0] = 1;
+  record.trace->trace_flags = 1;
+  for (const auto& sets : {std::vector{record, with_ids(trace_text, span_text)},
+                           std::vector{with_ids(trace_text, span_text), record}}) {
+    const format::LabelSet set = displayed_of(sets).set;
+    ASSERT_TRUE(set.trace);
+    EXPECT_EQ(hex_text(set.trace->trace_id), trace_text);
+  }
 }
 
 TEST(DecodedSets, TakeBoundedMemoryHoweverManyCombinationsThereAre) {

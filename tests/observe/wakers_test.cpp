@@ -91,12 +91,14 @@ TEST(WakerLabels, HaveKeysOfTheirOwn) {
   displayed.labels = {{"tenant", "acme"}, {"pid", "hers"}, {"label.pid", "x"}, {"waker.pid", "y"}};
   displayed.trace.emplace();
   displayed.trace->trace_id[0] = 0xab;
+  EXPECT_EQ(labels_of_waker(header, "server", displayed).size(), 8U);  // that leads to no span
+  displayed.trace->span_id[7] = 1;
   const auto labels = labels_of_waker(header, "server", displayed);
   EXPECT_THAT(
       pairs(labels),
       ElementsAre(Pair("waker.process", "server"), Pair("waker.pid", "4"), Pair("waker.tid", "5"),
                   Pair("waker.thread", "pool"), Pair("waker.trace_id", "ab" + std::string(30, '0')),
-                  Pair("waker.span_id", std::string(16, '0')), Pair("waker.tenant", "acme"),
+                  Pair("waker.span_id", std::string(15, '0') + '1'), Pair("waker.tenant", "acme"),
                   Pair("waker.label.pid", "hers"), Pair("waker.label.label.pid", "x"),
                   Pair("waker.waker.pid", "y")));
 }

@@ -276,6 +276,15 @@ TEST(Otlp, ARequestIsSplitIntoSmallerOnesWithTheSameSamples) {
   EXPECT_FALSE(split_otlp_request("no request", {}));
 }
 
+TEST(Otlp, IdsOfWhichOneIsZerosAreNoLink) {
+  Profile profile = small_profile();
+  profile.links = {{.trace_id = {1, 2, 3}, .span_id = {}}, {.trace_id = {}, .span_id = {4, 5}}};
+  for (Sample& sample : profile.samples) sample.link = sample.tid % 2;
+  const Profile read = decode_otlp(encode_otlp(profile, {}).value()).value();
+  EXPECT_TRUE(read.links.empty());
+  for (const Sample& sample : read.samples) EXPECT_EQ(sample.link, none);
+}
+
 TEST(Otlp, AttributesAreChosen) {
   const auto text = [](std::vector<std::string> patterns) {
     const EncodedFile file(small_profile(), Encoding::otlp,

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "profile/decode.hpp"
 #include "profile/encoded_file.hpp"
 #include "profile/profiles.hpp"
 #include "support/child.hpp"
@@ -11,6 +12,7 @@ namespace {
 
 using test::EncodedFile;
 using test::small_profile;
+using testing::Contains;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
@@ -107,6 +109,17 @@ TEST(Pprof, IdsThatAreLabelsKeepTheirNamesWhereNoTraceHasThem) {
   profile.links.clear();
   const EncodedFile without(profile, Encoding::pprof);
   EXPECT_THAT(pprof(without.path(), {"-raw"}), HasSubstr(" trace_id:[from a label]"));
+}
+
+TEST(Pprof, OneIdWithoutTheOtherIsALabel) {
+  Profile profile = small_profile();
+  const std::string zeros(16, '0'), trace(32, 'a');
+  profile.links.clear();
+  for (Sample& sample : profile.samples) sample.link = none;
+  profile.label_sets[0] = {{"span_id", zeros}, {"trace_id", trace}};
+  const Profile read = decode(encode_pprof(profile, {}).value()).value();
+  EXPECT_TRUE(read.links.empty());
+  EXPECT_THAT(read.label_sets, Contains(profile.label_sets[0]));
 }
 
 TEST(Pprof, WithoutSamples) {

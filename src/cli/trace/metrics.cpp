@@ -238,12 +238,10 @@ std::optional<telemetry::Exemplar> exemplar_of(const ReductionRow& row, Reductio
   if (!row.exemplar) return std::nullopt;
   const query::ReductionExemplar& from = *row.exemplar;
   telemetry::Exemplar to;
-  // The replacement of a hidden id is no id, and neither are zeros.
-  const auto is_id = [](std::string_view text, std::span<std::uint8_t> id) {
-    return parse_hex(text, id) && std::ranges::any_of(id, [](auto byte) { return byte != 0; });
-  };
-  if (!is_id(from.trace_id, to.trace.trace_id) || !is_id(from.span_id, to.trace.span_id))
-    return std::nullopt;
+  // The replacement of a hidden id is no id.
+  parse_hex(from.trace_id, to.trace.trace_id);
+  parse_hex(from.span_id, to.trace.span_id);
+  if (!is_id(to.trace.trace_id) || !is_id(to.trace.span_id)) return std::nullopt;
   to.time_ns = from.time_ns + static_cast<std::uint64_t>(wall_clock_ns);
   to.value = amount_of(from.value);
   to.text = kind == ReductionKind::latency

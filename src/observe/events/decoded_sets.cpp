@@ -1,6 +1,10 @@
 #include "observe/events/decoded_sets.hpp"
 
+#include <algorithm>
+#include <optional>
+
 #include "base/interner.hpp"
+#include "base/text.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -17,6 +21,31 @@ std::size_t decoded_bytes(const format::LabelSet& set) {
     bytes += sizeof cut + cut.what.size() + cut.detail.size();
   for (const format::Defect& defect : set.defects) bytes += sizeof defect + defect.text.size();
   return bytes;
+}
+
+void add_to(DisplayedLabels& displayed, const format::LabelSet& set) {
+  displayed.lacks_keys |= std::ranges::any_of(set.defects, [](const format::Defect& defect) {
+    return defect.rule == format::SetRule::key_in_map;
+  });
+  format::LabelSet& shown = displayed.set;
+  std::optional<format::TraceContext> trace = set.trace;
+  format::TraceContext in_labels;
+  for (const format::Label& label : set.labels) {
+    // Formats without ids of their own carry them as labels; zeros, too, which are none.
+    if ((label.key == "trace_id" && parse_hex(label.value, in_labels.trace_id)) ||
+        (label.key == "span_id" && parse_hex(label.value, in_labels.span_id)))
+      continue;
+    if (std::ranges::find(shown.labels, label.key, &format::Label::key) == shown.labels.end())
+      shown.labels.push_back(label);
+  }
+  if (!trace && !in_labels.is_empty()) trace = in_labels;
+  const bool is_better = trace && (!shown.trace || (trace->is_valid() == shown.trace->is_valid()
+                                                        ? set.trace && !shown.trace->trace_flags
+                                                        : trace->is_valid()));
+  if (is_better) shown.trace = trace;
+  shown.truncated.insert(shown.truncated.end(), set.truncated.begin(), set.truncated.end());
+  shown.defects_left_out += set.defects_left_out;
+  shown.defects.insert(shown.defects.end(), set.defects.begin(), set.defects.end());
 }
 
 std::size_t DecodedSets::Hash::operator()(const Keys& keys) const {

@@ -25,6 +25,9 @@ struct DisplayedLabels {
 /// What the labels of a set take, and what is noted about them.
 std::size_t decoded_bytes(const format::LabelSet& set);
 
+/// Adds what another format has. Content that several have counts once; ids that lead to a span go before others.
+void add_to(DisplayedLabels& displayed, const format::LabelSet& set);
+
 /// A target can have the sets of its definitions in force in any combination, each of which is a set of its own here:
 /// so it is their bytes that are bounded. When there is no room for one more, all are forgotten; those that come again
 /// are decoded anew.

@@ -435,39 +435,9 @@ bool EventLabels::add(LabelsLook& look, const vitrine_event_header& header, cons
 
 void EventLabels::merge(const Result<format::LabelSet>& set) {
   if (set)
-    merge(*set);
+    add_to(shown_, *set);
   else
     complain(set.error().message);
-}
-
-/// Formats with the same content count once.
-void EventLabels::merge(const format::LabelSet& set) {
-  shown_.lacks_keys |= std::ranges::any_of(set.defects, [](const format::Defect& defect) {
-    return defect.rule == format::SetRule::key_in_map;
-  });
-  std::optional<format::TraceContext> trace = set.trace;
-  format::TraceContext in_labels;
-  bool has_ids = false;
-  for (const format::Label& label : set.labels) {
-    // Formats without ids of their own carry them as labels.
-    if ((label.key == "trace_id" && parse_hex(label.value, in_labels.trace_id)) ||
-        (label.key == "span_id" && parse_hex(label.value, in_labels.span_id))) {
-      has_ids = true;
-      continue;
-    }
-    std::vector<format::Label>& labels = shown_.set.labels;
-    const bool there = std::any_of(labels.begin(), labels.end(), [&](const format::Label& other) {
-      return other.key == label.key;
-    });
-    if (!there) labels.push_back(label);
-  }
-  if (!trace && has_ids) trace = in_labels;
-  if (trace && (!shown_.set.trace || (set.trace && !shown_.set.trace->trace_flags)))
-    shown_.set.trace = trace;
-  shown_.set.truncated.insert(shown_.set.truncated.end(), set.truncated.begin(),
-                              set.truncated.end());
-  shown_.set.defects_left_out += set.defects_left_out;
-  shown_.set.defects.insert(shown_.set.defects.end(), set.defects.begin(), set.defects.end());
 }
 
 void EventLabels::complain(const std::string& error) {

@@ -108,7 +108,6 @@ class EventLabels {
   static bool publishes_nothing(const LabelsLook& look, const vitrine_event_header& header);
   void require_all(const LabelsLook& look, std::span<const bpf::FireSet> sets);
   void merge(const Result<format::LabelSet>& set);
-  void merge(const format::LabelSet& set);
   void complain(const std::string& error);
 
   bpf::ProcessTable& table_;

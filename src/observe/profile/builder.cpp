@@ -580,6 +580,9 @@ UnnamedProfile ProfileBuilder::take() {
   taken.profile.label_sets = label_sets_.take();
   taken.profile.links = links_.take();
   taken.profile.samples = std::exchange(samples_, {});
+  // Until here, ids that lead to no span differ from those that had no room.
+  for (profile::Sample& sample : taken.profile.samples)
+    if (sample.link != none && !taken.profile.links[sample.link].is_valid()) sample.link = none;
   taken.profile.losses = std::exchange(losses_, {});
   known_mappings_.clear();
   labels_by_id_.clear();

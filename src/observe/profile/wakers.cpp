@@ -82,7 +82,7 @@ std::vector<format::Label> labels_of_waker(const vitrine_event_header& header,
   add("pid", std::to_string(header.pid));
   add("tid", std::to_string(header.tid));
   add("thread", bpf::comm_of(header));
-  if (displayed.trace) {
+  if (displayed.trace && displayed.trace->is_valid()) {
     add("trace_id", hex_text(displayed.trace->trace_id));
     add("span_id", hex_text(displayed.trace->span_id));
   }

@@ -93,7 +93,7 @@ Attributes attributes_of(const TraceEvent& event) {
 
 std::optional<telemetry::TraceContext> context_of(const TraceEvent& event) {
   const auto& trace = event.labels->trace;
-  if (!trace) return std::nullopt;
+  if (!trace || !trace->is_valid()) return std::nullopt;
   return telemetry::TraceContext{trace->trace_id, trace->span_id, trace->trace_flags.value_or(0)};
 }
 
