@@ -76,6 +76,7 @@ class Watcher {
     if (reading.set &&
         (!reading.set->labels.empty() || reading.set->trace || reading.set->record_bytes != 0))
       ++seen.in_force;
+    if (reading.set && reading.set->record_bytes != 0) into_.with_records.insert(reading.module);
     for (const auto rules : {live_label_rules(), live_record_rules()})
       for (const ReadingRule& rule : rules) {
         if (!rule.requirement.profiles.has(profile)) continue;
@@ -355,6 +356,23 @@ Outcome records_in_force(const ProcessSubject& subject) {
   return in_force(subject, otep_4947);
 }
 
+Outcome one_key_map(const ProcessSubject& subject) {
+  const observe::DefinitionInfo* first = nullptr;
+  for (const observe::DefinitionInfo& one : subject.definitions) {
+    if (profile_of(one.format) != Profile::otep_4947 || !subject.with_records.contains(one.module))
+      continue;
+    if (!one.key_map_problem.empty())
+      return fails(fmt::format("{}: {}", one.module, one.key_map_problem));
+    if (first == nullptr) first = &one;
+    if (one.key_map != first->key_map)
+      return fails(
+          fmt::format("the names of {} are in the context at {}, those of {} in that at {}",
+                      first->module, hex(first->key_map), one.module, hex(one.key_map)));
+  }
+  return first == nullptr ? does_not_apply("no thread had a record in force")
+                          : holds("one for all of them");
+}
+
 constexpr Rule<ProcessSubject> process_table[] = {
     {{"labels.located", labels_profiles, required,
       "The slot can be located in each thread of the running process",
@@ -373,6 +391,12 @@ constexpr Rule<ProcessSubject> process_table[] = {
       "Threads had a record in force during the observation", "OTEP-4947",
       "put a record in force around work", ""},
      records_in_force},
+    {{"otep-4947.one-key-map", otep_4947, required,
+      "All thread contexts of the process have the names of their keys in one key map",
+      "OTEP-4947: Process context attributes",
+      "link one copy of the library: libcustomlabels.so for the program and its plug-ins",
+      "all readers: they name values of one module by the keys of another"},
+     one_key_map},
 };
 
 }  // namespace

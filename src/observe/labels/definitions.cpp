@@ -234,13 +234,15 @@ void DefinitionFinder::add(const Search& search, const target::Module& module, F
     return;
   }
   watched_.add_all(resolved->watched);
-  const bool known =
-      std::any_of(definitions_.begin(), definitions_.end(), [&](const Definition& other) {
-        return other.format == format && other.location == resolved->location;
-      });
-  if (!known)
+  const auto known = std::ranges::find_if(definitions_, [&](const Definition& other) {
+    return other.format == format && other.location == resolved->location;
+  });
+  const auto index = static_cast<std::size_t>(&module - modules_.all().data());
+  if (known == definitions_.end())
     definitions_.push_back(
-        {format, module.path, resolved->location, resolved->evidence, reference});
+        {format, module.path, resolved->location, resolved->evidence, reference, {index}});
+  else
+    known->modules.push_back(index);
 }
 
 Error DefinitionFinder::why_none() const {

@@ -31,6 +31,8 @@ struct Definition {
   target::TlsEvidence evidence{};
   /// Draft A: the variable through which its key table is found (custom_labels_current_ref_v2).
   std::optional<target::TlsLocation> reference;
+  /// Those whose variable it is, as indexes in DefinitionFinder::modules(): of several, all refer to the first one's.
+  std::vector<std::size_t> modules;
 };
 
 /// Finds the definitions of one process and keeps them up to date.

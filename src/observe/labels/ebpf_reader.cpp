@@ -64,7 +64,7 @@ Result<std::unique_ptr<LabelReader>> EbpfReader::open(int pid, LabelOptions opti
 }
 
 std::vector<DefinitionInfo> EbpfReader::definitions() const {
-  return describe(subject_->definitions());
+  return describe(*subject_);
 }
 
 // The kernel samples by what was found out about the process before. So that what has changed meanwhile spoils little,

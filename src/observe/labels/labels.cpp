@@ -56,11 +56,13 @@ Snapshot redacted(Snapshot snapshot, const Redaction& redaction) {
   return snapshot;
 }
 
-std::vector<DefinitionInfo> describe(std::span<const Definition> definitions) {
+std::vector<DefinitionInfo> describe(const Subject& subject) {
   std::vector<DefinitionInfo> described;
-  for (const Definition& definition : definitions)
-    described.push_back(
-        {definition.format, definition.module, target::describe(definition.location)});
+  for (const Definition& definition : subject.definitions()) {
+    const KeyMaps::Choice& choice = subject.key_maps().choice(definition);
+    described.push_back({definition.format, definition.module,
+                         target::describe(definition.location), choice.header, choice.problem});
+  }
   return described;
 }
 

@@ -73,6 +73,10 @@ struct DefinitionInfo {
   format::Format format{};
   std::string module;
   std::string location;  ///< "TP-8", "module 3 + 0x10 through the DTV (glibc)"
+  /// Thread records in a process with several key maps or several modules with records: where the context is that has
+  /// their names, 0: unknown; and why it cannot be found (KeyMaps::Choice).
+  std::uint64_t key_map = 0;
+  std::string key_map_problem;
 };
 
 /// Reads one process again and again. Keeps what it found out (modules, TLS locations, thread

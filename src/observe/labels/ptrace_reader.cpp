@@ -46,7 +46,7 @@ Result<std::unique_ptr<LabelReader>> PtraceReader::open(int pid, LabelOptions op
 }
 
 std::vector<DefinitionInfo> PtraceReader::definitions() const {
-  return describe(subject_->definitions());
+  return describe(*subject_);
 }
 
 Result<Snapshot> PtraceReader::read(std::chrono::milliseconds) {

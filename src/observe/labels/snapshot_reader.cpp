@@ -152,7 +152,7 @@ void SnapshotReader::begin_program() {
 }
 
 std::vector<DefinitionInfo> SnapshotReader::definitions() const {
-  return describe(subject_->definitions());
+  return describe(*subject_);
 }
 
 Result<std::vector<SeenThread>> SnapshotReader::list() {

@@ -25,7 +25,10 @@ Result<void> Subject::reopen(int pid, const sandbox::WorkBudget& budget) {
   state_ = std::make_unique<State>(std::move(process));
   refresh_schema();
   auto found = state_->finder.refresh(state_->schema, budget);
-  if (found) return {};
+  if (found) {
+    refresh_key_maps(true);
+    return {};
+  }
   // It has ended, or executed another program, since it was opened.
   TRY(state_->process.verify());
   return tl::unexpected(state_->process.memory().explain(std::move(found.error())));
@@ -48,7 +51,10 @@ Result<Change> Subject::refresh_definitions(const sandbox::WorkBudget& budget) {
     TRY(process().verify());
     return tl::unexpected(process().memory().explain(std::move(changed.error())));
   }
-  if (!*changed) return Change::none;
+  if (*changed) state_->key_maps.forget_modules();
+  // Names from another map are others: what was read with those of before does not count.
+  const bool are_others = refresh_key_maps(*changed);
+  if (!*changed && !are_others) return Change::none;
   state_->draft_a_keys.clear();
   return Change::definitions;
 }
@@ -95,6 +101,20 @@ void Subject::search_schema() {
   state_->schema = std::move(schema);
 }
 
+/// Returns whether records have their names from another context than before.
+bool Subject::refresh_key_maps(bool all) {
+  const bool are_others = state_->key_maps.refresh(state_->process, state_->finder.all(),
+                                                   state_->finder.modules(), all);
+  schema_version_ += are_others;
+  return are_others;
+}
+
+/// What has the names of a definition's records; null: nothing does, or it is not known which.
+const format::ThreadSchema* Subject::schema_of(const Definition& definition) const {
+  if (state_->key_maps.are_several()) return state_->key_maps.choice(definition).schema;
+  return state_->schema ? &*state_->schema : state_->key_maps.only();
+}
+
 std::span<const Definition> Subject::definitions() const {
   const auto all = state_->finder.all();
   return all.first(std::min(all.size(), limits::definitions));
@@ -111,6 +131,8 @@ std::vector<std::string> Subject::notes() const {
   std::vector<std::string> notes = state_->finder.notes();
   if (auto text = left_out(); !text.empty()) notes.push_back(std::move(text));
   if (!state_->context_problem.empty()) notes.push_back(state_->context_problem);
+  const auto of_keys = state_->key_maps.notes();
+  notes.insert(notes.end(), of_keys.begin(), of_keys.end());
   if (!state_->pointers.cut().empty()) notes.push_back(state_->pointers.cut());
   if (auto why = state_->process.memory().withheld(); !why.empty()) notes.push_back(std::move(why));
   return notes;
@@ -140,8 +162,8 @@ format::DecodeContext Subject::decode_context(const Definition& definition,
   context.address_mask = process().memory().untag(~Address{0});
   if (definition.reference)
     context.keys = &state_->draft_a_keys[&definition];
-  else if (state_->schema)
-    context.keys = &state_->schema->keys;
+  else if (const format::ThreadSchema* schema = schema_of(definition))
+    context.keys = &schema->keys;
   return context;
 }
 
@@ -171,6 +193,8 @@ Result<format::LabelSet> Subject::decode(const Definition& definition, Memory& m
 void Subject::refresh_keys(const Definition& definition, Address thread_pointer) {
   if (!definition.reference) {
     search_schema();
+    refresh_key_maps(false);
+    state_->key_maps.miss(definition);
     return;
   }
   Memory& memory = process().memory();

@@ -17,6 +17,7 @@
 #include "base/memory.hpp"
 #include "format/decode.hpp"
 #include "observe/labels/definitions.hpp"
+#include "observe/labels/key_maps.hpp"
 #include "observe/labels/labels.hpp"
 #include "observe/process/facts.hpp"
 #include "sandbox/work_budget.hpp"
@@ -94,6 +95,9 @@ class Subject {
   /// What the decoder of a definition's records needs to know. `bytes_left` as in DecodeContext.
   format::DecodeContext decode_context(const Definition& definition, std::size_t* bytes_left);
 
+  /// Which process context has the names of which records.
+  [[nodiscard]] const KeyMaps& key_maps() const { return state_->key_maps; }
+
   /// A number for what the process context declares of thread records, which is another when that has changed.
   [[nodiscard]] std::uint64_t schema_version() const { return schema_version_; }
   /// The same, after a look at the context: one small read, or once a second a search.
@@ -117,7 +121,9 @@ class Subject {
     target::Process process;
     DefinitionFinder finder;
     std::unique_ptr<ContextReader> context;
-    std::optional<format::ThreadSchema> schema;
+    std::optional<format::ThreadSchema>
+        schema;  ///< of the process: its only context's, or the newest one's
+    KeyMaps key_maps;
     std::string context_problem;
     std::chrono::steady_clock::time_point context_search{};  ///< when to look for one again
     target::ThreadPointers pointers;
@@ -128,6 +134,8 @@ class Subject {
   Result<void> reopen(int pid, const sandbox::WorkBudget& budget);
   void refresh_schema();
   void search_schema();
+  bool refresh_key_maps(bool all);
+  [[nodiscard]] const format::ThreadSchema* schema_of(const Definition& definition) const;
   void refresh_keys(const Definition& definition, Address thread_pointer);
 
   limits::LabelLimits limits_;
@@ -137,7 +145,7 @@ class Subject {
 
 // What the three modes share when they make their results.
 
-std::vector<DefinitionInfo> describe(std::span<const Definition> definitions);
+std::vector<DefinitionInfo> describe(const Subject& subject);
 
 /// Whether the caller asked for this thread.
 bool wanted(const LabelOptions& options, pid_t tid);

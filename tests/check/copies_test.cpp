@@ -1,0 +1,116 @@
+// Two copies of the publishing library in one process: each names its keys in a context of its own.
+#include <map>
+
+#include "check/publishers.hpp"
+#include "observe/labels/labels.hpp"
+
+namespace vitrine::test {
+namespace {
+
+using format::Format;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+using testing::StartsWith;
+using testing::UnorderedElementsAre;
+
+using Labels = std::map<std::string, std::string>;
+
+struct Seen {
+  std::map<std::string, Labels> records;  ///< by the file name of the module
+  std::vector<std::string> notes;
+};
+
+Seen read(int pid, observe::Mode mode) {
+  observe::LabelOptions options;
+  options.mode = mode;
+  auto reader = observe::LabelReader::open(pid, options);
+  EXPECT_TRUE(reader) << reader.error().message;
+  const auto snapshot = (*reader)->read(std::chrono::milliseconds(200));
+  EXPECT_TRUE(snapshot) << snapshot.error().message;
+  Seen seen;
+  seen.notes = snapshot->notes;
+  for (const observe::ThreadLabels& thread : snapshot->threads) {
+    if (thread.format != Format::otel_thread_ctx_v1) continue;
+    EXPECT_TRUE(thread.set);
+    Labels& labels = seen.records[thread.module.substr(thread.module.rfind('/') + 1)];
+    for (const format::Label& label : thread.set->labels) labels[label.key] = label.value;
+  }
+  return seen;
+}
+
+class Copies : public testing::TestWithParam<observe::Mode> {
+ protected:
+  static Child start(const char* what) {
+    Child child = Child::spawn({COPIES, COPIES_PLUGIN, what});
+    EXPECT_EQ(child.read_line(), "ready");
+    return child;
+  }
+  static constexpr const char* program = "check_copies";
+  static constexpr const char* library = "libcustomlabels.so";
+  const Labels of_program{{"tenant", "acme"}, {"route", "/cart"}};
+  const Labels of_plugin{{"job", "nightly"}, {"step", "4"}};
+};
+
+TEST_P(Copies, HaveTheNamesOfTheirOwnContexts) {
+  Child child = start("both");
+  const Seen seen = read(child.pid(), GetParam());
+  EXPECT_THAT(seen.records,
+              UnorderedElementsAre(Pair(program, of_program), Pair(library, of_plugin)));
+  EXPECT_THAT(seen.notes, Contains(AllOf(HasSubstr(program), HasSubstr("link one copy"))));
+  EXPECT_THAT(seen.notes, Contains(AllOf(HasSubstr(library), HasSubstr("link one copy"))));
+}
+
+TEST_P(Copies, WithoutAContextHaveNoNames) {
+  Child child = start("dropped");
+  const Seen seen = read(child.pid(), GetParam());
+  EXPECT_THAT(seen.records,
+              UnorderedElementsAre(Pair(program, of_program), Pair(library, IsEmpty())));
+  EXPECT_THAT(seen.notes, Contains(AllOf(HasSubstr(library), HasSubstr(program),
+                                         HasSubstr("read without their attributes"))));
+}
+
+TEST_P(Copies, WithTwoContextsToChooseFromHaveNoNames) {
+  Child child = start("unclear");
+  const Seen seen = read(child.pid(), GetParam());
+  EXPECT_THAT(seen.records,
+              UnorderedElementsAre(Pair(program, IsEmpty()), Pair(library, of_plugin)));
+  EXPECT_THAT(seen.notes, Contains(AllOf(HasSubstr(program), HasSubstr("2 key maps"))));
+}
+
+INSTANTIATE_TEST_SUITE_P(, Copies, testing::Values(observe::Mode::snapshot, observe::Mode::ptrace),
+                         [](const auto& one) { return std::string(observe::name(one.param)); });
+
+std::string remedy_of(const check::Report& report, std::string_view rule) {
+  for (const check::Finding& one : report.findings)
+    if (one.rule->id == rule) return one.outcome.remedy;
+  return "not asked";
+}
+
+TEST(CopiesRule, NamesTheModulesAndTheRemedy) {
+  constexpr std::string_view rule = "otep-4947.one-key-map";
+  check::Options options;
+  options.duration = std::chrono::milliseconds(50);
+  options.sample = false;
+  for (const char* what : {"both", "dropped"}) {
+    Child child = Child::spawn({COPIES, COPIES_PLUGIN, what});
+    ASSERT_EQ(child.read_line(), "ready");
+    const auto report = check::check_process(child.pid(), options);
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_THAT(said(*report, rule), AllOf(StartsWith("fails: "), HasSubstr("check_copies"),
+                                           HasSubstr("libcustomlabels.so")))
+        << what;
+    EXPECT_THAT(remedy_of(*report, rule), HasSubstr("one copy"));
+  }
+  Child child = Child::spawn({DEMO_SERVICE, "--seconds", "60"});
+  ASSERT_TRUE(child.read_line());
+  const auto report = check::check_process(child.pid(), options);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_THAT(said(*report, rule), StartsWith("holds"));
+}
+
+}  // namespace
+}  // namespace vitrine::test
