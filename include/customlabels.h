@@ -32,6 +32,11 @@
  * Meanwhile any other thread may read and clone it, have it in force, and open C++ scopes on top of
  * it. The functions that read a set hold the version they read.
  *
+ * Fork: the child starts without labels: custom_labels_current() returns null there, and the parent's
+ * stay. Sets stay valid; the child may put one in force again by custom_labels_replace. A child that
+ * shares its parent's memory (vfork, posix_spawn) shows the labels of its parent until it executes a
+ * program; so does a child of the bare system call, which runs no fork handlers, until it changes them.
+ *
  * Observers that copy memory without stopping the thread must validate: storage and count may be
  * of two versions, and the memory of a replaced version, or of a freed set, is reused (after about
  * 16 more sets of its size, or 2 of more than 4,096 bytes, in no fixed time). A copy is consistent if

@@ -17,6 +17,13 @@
 // in signal handlers; construct keys outside of them. Such a handler must return to what it interrupted:
 // if it leaves a function of the library by siglongjmp, the thread may use no memory again, and grow.
 //
+// Fork: the child starts without labels, in C++ and in C. The labels of the thread that forks are removed in
+// the child, because it does not continue that thread's request; those of the parent stay. Scopes and
+// attachments that are open across the fork end in the child without effect. To keep the labels there,
+// capture them before, and attach the set in the child: sets stay valid, and all functions work. A child
+// that shares its parent's memory (vfork, posix_spawn) shows the labels of its parent until it executes
+// a program. So does a child of the bare system call, which runs no fork handlers, until it changes them.
+//
 // Errors: a scope that could not be built has ok() == false, and the previous labels stay in force.
 #pragma once
 

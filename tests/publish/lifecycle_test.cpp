@@ -57,7 +57,8 @@ class InChild {
 TEST(Fork, TheChildStartsWithoutLabelsAndCanUseThem) {
   Scope outer{tenant, "acme"};
   Scope inner{route, "/"};
-  EXPECT_TRUE(InChild::run([](InChild& child) {
+  const labels::Set captured = labels::capture();
+  EXPECT_TRUE(InChild::run([&](InChild& child) {
     child.expect(test::v1_slot == nullptr, "labels of the parent are in force");
     child.expect(test::record_slot == nullptr, "the record of the parent is in force");
     {
@@ -65,6 +66,11 @@ TEST(Fork, TheChildStartsWithoutLabelsAndCanUseThem) {
       child.expect(test::v1_labels() == Labels{{"tenant", "child"}}, "no labels of its own");
     }
     child.expect(test::v1_slot == nullptr, "a scope's end brought the parent's labels back");
+    {
+      const labels::Attach attached(captured);
+      child.expect(test::v1_labels() == Labels{{"tenant", "acme"}, {"route", "/"}},
+                   "what was captured before is not in force");
+    }
     child.expect(Key{"a new one"}.ok(), "no new key");
     std::thread([&] {
       Scope scope{tenant, "thread"};
