@@ -56,11 +56,11 @@ void on_thread_exit(void* of_thread) {
 /// The child has one thread, and it does not do the work of the parent's. Scopes, attachments and
 /// coroutines that were open find that their sets are not in force, and put nothing back.
 void on_fork_child() {
+  forget_shared_memory();
 #if VITRINE_PUBLISH_ABI == 1
   forget_other_threads(thread_pointer());
 #endif
   end_labels(thread());
-  reset_quarantine();
   unlock_keys();
 }
 

@@ -17,12 +17,13 @@ namespace {
 constexpr unsigned size_class = 1;
 
 /// Every cell that is used again some time, in any order; twice if it is in two places.
-std::vector<const Cell*> reachable(const Cells& cells) {
+std::vector<const Cell*> reachable(Cells& cells) {
   std::vector<const Cell*> found;
   const auto add = [&](const Cell* list) {
     for (; list != nullptr; list = list->next) found.push_back(list);
   };
-  for (const Cells::Queue& queue : cells.queues) {
+  for (unsigned i = 0; i < size_classes; ++i) {
+    const Cells::Queue& queue = cells.queue(i);
     for (std::uint32_t at = queue.first; at != queue.last; ++at)
       found.push_back(queue.cells[at % Cells::Queue::capacity]);
   }

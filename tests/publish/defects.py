@@ -154,6 +154,29 @@ DEFECTS = [
         ("src/publish/base/cells.hpp",
          "return size_class <= 20 || size_class == record_handle_class ? 16 : 2;",
          "return size_class > 64 ? 1 : 0;")], ["handle_test"]),
+    # Memory of threads (12).
+    ("what a handler cut is cut again", [
+        ("src/publish/base/slab.cpp", "if (free_part.compare_exchange_weak(now, rest, std::memory_order_relaxed))",
+         "free_part.store(rest, std::memory_order_relaxed);\n      if (true)")], ["memory_test"]),
+    ("a forked child cuts from its parent's slab", [
+        ("src/publish/base/slab.cpp", "free_part.store(0, std::memory_order_relaxed);", "")], ["memory_test"]),
+    ("slabs have huge pages", [
+        ("src/publish/base/slab.cpp",
+         "madvise(reinterpret_cast<char*>(start), bytes, MADV_NOHUGEPAGE);", "")], ["memory_test"]),
+    ("the arenas of all threads that ended within a second wait", [
+        ("src/publish/base/arena.cpp", "(many > max_waiting ? quiet_ms : quarantine_ms)", "quarantine_ms")],
+     ["memory_test", "lifecycle_test:ManyThreads.*"]),
+    ("the arena of a thread that ended is used again at once", [
+        ("src/publish/base/arena.cpp", "(many > max_waiting ? quiet_ms : quarantine_ms)", "0")],
+     ["memory_test"]),
+    ("an arena that a handler gives back is lost", [
+        ("src/publish/base/arena.cpp", "Arena* arena = retired.exchange(nullptr, std::memory_order_acquire);",
+         "Arena* arena = retired.load(std::memory_order_acquire);\n"
+         "    retired.store(nullptr, std::memory_order_relaxed);")], ["memory_test"]),
+    ("a thread touches all queues of its cells", [
+        ("src/publish/base/cells.cpp", "cells->last_used = &cells->queue(0);",
+         "for (unsigned i = 0; i < size_classes; ++i) cells->queue(i).size_class = i;\n"
+         "  cells->last_used = &cells->queue(0);")], ["lifecycle_test:ManyThreads.*"]),
 ]
 
 

@@ -6,8 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <string>
 #include <thread>
 #include <vector>
 #include <vitrine/labels.hpp>
@@ -309,6 +314,134 @@ TEST(ThreadExit, ASetFreedByAnotherThreadStaysWholeWhileInForce) {
 
 // Sanitizers need the memory themselves.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+/// Lines of /proc/self/maps.
+long mappings() {
+  std::ifstream maps("/proc/self/maps");
+  return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+}
+
+/// Resident KiB of the process. The sum over its page tables: counters of the kernel may be behind by some pages for
+/// each thread. 0: not known, or it includes memory of an emulator.
+long resident_kib() {
+  if (VITRINE_EMULATED) return 0;
+  std::ifstream file("/proc/self/smaps_rollup");
+  for (std::string word; file >> word;) {
+    long kib = 0;
+    if (word == "Rss:" && file >> kib) return kib;
+  }
+  return 0;
+}
+
+/// Uses each kind of memory that a thread may have of its own.
+void use_all_kinds() {
+  const Scope scope{tenant, "acme"};
+  const labels::Set captured = labels::capture();
+  custom_labels_labelset_t* set = custom_labels_new(1);
+  EXPECT_TRUE(scope.ok() && captured.ok() && set != nullptr);
+  EXPECT_EQ(custom_labels_set(set, str("tenant"), str("acme"), nullptr), 0);
+  custom_labels_free(set);
+}
+
+/// Threads that live until the end of this object. Those of the constructor use no labels.
+class LivingThreads {
+ public:
+  explicit LivingThreads(int count) {
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 128 * 1024);
+    for (int i = 0; i < count; ++i) {
+      pthread_t thread{};
+      if (pthread_create(&thread, &small, run, this) == 0) threads_.push_back(thread);
+    }
+    pthread_attr_destroy(&small);
+    await_all();
+  }
+  LivingThreads(const LivingThreads&) = delete;
+  LivingThreads& operator=(const LivingThreads&) = delete;
+  ~LivingThreads() {
+    enter(Phase::over);
+    for (const pthread_t thread : threads_) pthread_join(thread, nullptr);
+  }
+
+  [[nodiscard]] long count() const { return static_cast<long>(threads_.size()); }
+  void use_labels() {
+    enter(Phase::use);
+    await_all();
+  }
+
+ private:
+  enum class Phase : std::uint8_t { start, use, over };
+
+  static void* run(void* of) {
+    auto& self = *static_cast<LivingThreads*>(of);
+    self.note_done();
+    self.phase_.wait(Phase::start);
+    if (self.phase_ == Phase::over) return nullptr;
+    use_all_kinds();
+    self.note_done();
+    self.phase_.wait(Phase::use);
+    return nullptr;
+  }
+  void note_done() {
+    ++done_;
+    done_.notify_all();
+  }
+  void await_all() {
+    for (long done = done_; done < count(); done = done_) done_.wait(done);
+  }
+  void enter(Phase phase) {
+    done_ = 0;
+    phase_ = phase;
+    phase_.notify_all();
+  }
+
+  std::vector<pthread_t> threads_;
+  std::atomic<long> done_{0};
+  std::atomic<Phase> phase_{Phase::start};
+};
+
+// A process may have 65,530 mappings, and the stacks of threads need two each.
+TEST(ManyThreads, HaveNoMappingsOfTheirOwn) {
+  // The child takes over nothing of threads that ended before.
+  EXPECT_TRUE(InChild::run([](InChild& child) {
+    alarm(60);
+    LivingThreads threads(500);
+    child.expect(threads.count() == 500, "no threads");
+    const long before = mappings();
+    threads.use_labels();
+    // 384 KiB of addresses each, from slabs that are as large as 8 MiB.
+    child.expect(mappings() - before <= threads.count() / 10, "mappings for each thread");
+  }));
+}
+
+TEST(ManyThreads, TouchFewPages) {
+  if (resident_kib() == 0 || sysconf(_SC_PAGESIZE) != 4096) GTEST_SKIP() << "no pages to count";
+  EXPECT_TRUE(InChild::run([](InChild& child) {
+    alarm(60);
+    LivingThreads threads(500);
+    const long before = resident_kib();
+    threads.use_labels();
+    // Three of the arena, one for each kind of cells, and those of the stack that are touched now.
+    child.expect(resident_kib() - before <= threads.count() * 28, "more than seven pages a thread");
+  }));
+}
+
+// Some wait for an observer that may still follow a pointer, and not all of a second.
+TEST(ManyThreads, ThatComeAndGoLeaveLittleMemory) {
+  const long before = resident_kib();
+  if (before == 0) GTEST_SKIP() << "no /proc/self/smaps_rollup";
+  constexpr long each = 4000;
+  std::vector<std::thread> starters;
+  for (int i = 0; i < 4; ++i) {
+    starters.emplace_back([] {
+      for (long n = 0; n < each; ++n) std::thread(use_all_kinds).join();
+    });
+  }
+  for (std::thread& starter : starters) starter.join();
+  // The threads that ended had 20 KiB and more each.
+  EXPECT_LT(resident_kib() - before, 4 * each * 20 / 4);
+}
 
 /// Lets the process have no more memory than it has now.
 void stop_memory() {

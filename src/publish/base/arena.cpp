@@ -1,9 +1,12 @@
 #include "publish/base/arena.hpp"
 
-#include <sys/mman.h>
 #include <time.h>
 
 #include <new>
+
+#include "publish/base/cells.hpp"
+#include "publish/base/slab.hpp"
+#include "publish/base/thread.hpp"
 
 namespace vitrine::publish {
 namespace {
@@ -53,7 +56,7 @@ Page* new_page(Arena& arena, Ring& ring) noexcept {
   if (ring.fresh == ring.fresh_end) {
     const std::size_t bytes =
         ring.page_bytes == small_page_bytes ? chunk_pages * small_page_bytes : ring.page_bytes;
-    char* memory = map_memory(bytes, ring.page_bytes);
+    char* memory = cut_memory(bytes, ring.page_bytes);
     if (memory == nullptr) return nullptr;
     ring.fresh = memory;
     ring.fresh_end = memory + bytes;
@@ -189,10 +192,10 @@ void set_up(Ring& ring, std::size_t page_bytes, std::size_t unit_bytes, char* fr
 
 Arena* new_arena() noexcept {
   static_assert(sizeof(Arena) <= small_page_bytes);
-  char* memory = map_memory(arena_bytes, small_page_bytes);
+  char* memory = cut_memory(arena_bytes, small_page_bytes);
   if (memory == nullptr) return nullptr;
   Arena* arena = new (memory) Arena();
-  // The rest of the mapping is small pages; handlers that interrupt the turning of a page are rare.
+  // The rest is small pages; handlers that interrupt the turning of a page are rare.
   constexpr std::size_t reserve = 2;
   constexpr std::size_t main = arena_bytes / small_page_bytes - 1 - 2 * reserve;
   char* pages = memory + small_page_bytes;
@@ -206,12 +209,83 @@ Arena* new_arena() noexcept {
   return arena;
 }
 
-/// Arenas of threads that ended, oldest first. Each waits a second: an observer may still follow a
-/// pointer it read before.
+/// An arena waits until no observer is likely to follow a pointer that it read before: a second while few wait, as long
+/// as a page where more do.
 constexpr std::uint32_t quarantine_ms = 1000;
-std::atomic_flag quarantine_busy = ATOMIC_FLAG_INIT;
-Arena* quarantine_first = nullptr;
-Arena* quarantine_last = nullptr;
+constexpr std::uint32_t max_waiting = 64;
+
+/// Arenas of threads that ended, the last first. Any thread and any handler may push one.
+std::atomic<Arena*> retired{nullptr};
+/// The thread that takes an arena, by its thread pointer; null: none does.
+std::atomic<const void*> taker{nullptr};
+/// Those that it has moved here so far, oldest first.
+Arena* waiting_first = nullptr;
+Arena* waiting_last = nullptr;  ///< if `waiting_first` is not null
+std::atomic<std::uint32_t> waiting{0};
+
+/// Takes an arena that waited for long enough. Null: none.
+class Taking {
+ public:
+  Taking() noexcept {
+    const void* self = thread_pointer();
+    for (int tries = 0; tries < max_tries; ++tries) {
+      const void* other = taker.load(std::memory_order_relaxed);
+      if (other == nullptr &&
+          taker.compare_exchange_strong(other, self, std::memory_order_acquire)) {
+        entered_ = true;
+        return;
+      }
+      if (other == self) return;  // this is a handler that interrupted it
+      if (tries < max_tries - max_sleeps) continue;
+      const timespec briefly{0, 1000};
+      nanosleep(&briefly, nullptr);
+    }
+  }
+  Taking(const Taking&) = delete;
+  Taking& operator=(const Taking&) = delete;
+  ~Taking() {
+    if (entered_) taker.store(nullptr, std::memory_order_release);
+  }
+
+  [[nodiscard]] Arena* oldest() noexcept {
+    if (!entered_) return nullptr;
+    take_over_retired();
+    Arena* arena = waiting_first;
+    if (arena == nullptr) return nullptr;
+    const std::uint32_t many = waiting.load(std::memory_order_relaxed);
+    const std::uint32_t waited_ms = now_ms() - arena->retired_ms;
+    if (waited_ms < (many > max_waiting ? quiet_ms : quarantine_ms)) return nullptr;
+    waiting_first = arena->next;
+    waiting.store(many - 1, std::memory_order_relaxed);
+    return arena;
+  }
+
+ private:
+  /// Another thread has it for some instructions. If that is interrupted, or stopped until this one goes
+  /// on, a new arena is better than to wait for longer. (A sleep takes some 50 us.)
+  static constexpr int max_tries = 128;
+  static constexpr int max_sleeps = 16;
+
+  /// They become the last that wait.
+  static void take_over_retired() noexcept {
+    if (retired.load(std::memory_order_relaxed) == nullptr) return;
+    Arena* arena = retired.exchange(nullptr, std::memory_order_acquire);
+    Arena* const last = arena;
+    Arena* first = nullptr;
+    std::uint32_t count = 0;
+    for (; arena != nullptr; ++count) {
+      Arena* before = arena->next;
+      arena->next = first;
+      first = arena;
+      arena = before;
+    }
+    (waiting_first == nullptr ? waiting_first : waiting_last->next) = first;
+    waiting_last = last;
+    waiting.store(waiting.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+  }
+
+  bool entered_ = false;
+};
 
 /// Segments that threads have too many of, for those that have none.
 std::atomic<Segment*> shared_segments{nullptr};
@@ -246,23 +320,6 @@ std::uint64_t new_serials(std::uint64_t count) noexcept {
   return next_serial.fetch_add(count, std::memory_order_relaxed);
 }
 
-char* map_memory(std::size_t bytes, std::size_t alignment) noexcept {
-  // Else the rest of the last page, and what is mapped for the alignment, could not be unmapped. (With
-  // larger pages they stay mapped, and untouched.)
-  constexpr std::size_t system_page = 4096;
-  bytes = (bytes + system_page - 1) / system_page * system_page;
-  if (alignment < system_page) alignment = system_page;
-  void* got = mmap(nullptr, bytes + alignment, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (got == MAP_FAILED) return nullptr;
-  char* start = static_cast<char*>(got);
-  const std::size_t before =
-      (alignment - reinterpret_cast<std::uintptr_t>(start) % alignment) % alignment;
-  if (before != 0) munmap(start, before);
-  munmap(start + before + bytes, alignment - before);
-  return start + before;
-}
-
 Segment* take_segment(Arena& arena) noexcept {
   if (Segment* segment = pop(arena.segments)) {
     if (arena.spare_segments > 0) --arena.spare_segments;
@@ -270,7 +327,7 @@ Segment* take_segment(Arena& arena) noexcept {
   }
   Segment* more = shared_segments.exchange(nullptr, std::memory_order_acquire);
   if (more == nullptr) {
-    char* memory = map_memory(segments_bytes, alignof(std::max_align_t));
+    char* memory = cut_memory(segments_bytes, alignof(Segment));
     if (memory == nullptr) return nullptr;
     for (std::size_t i = segments_bytes / sizeof(Segment); i > 0; --i) {
       auto* segment = new (memory + (i - 1) * sizeof(Segment)) Segment();
@@ -314,37 +371,33 @@ Claim claim(Arena& arena, std::size_t bytes) noexcept {
 }
 
 Arena* acquire_arena() noexcept {
-  // Not waiting: this may be a signal handler that interrupted the holder.
-  if (!quarantine_busy.test_and_set(std::memory_order_acquire)) {
-    Arena* arena = quarantine_first;
-    if (arena != nullptr && now_ms() - arena->retired_ms >= quarantine_ms) {
-      quarantine_first = arena->next;
-      if (quarantine_first == nullptr) quarantine_last = nullptr;
-    } else {
-      arena = nullptr;
-    }
-    quarantine_busy.clear(std::memory_order_release);
-    if (arena != nullptr) return arena;
+  // Where no thread has ended, threads that begin at the same time do not meet.
+  if (retired.load(std::memory_order_relaxed) != nullptr ||
+      waiting.load(std::memory_order_relaxed) != 0) {
+    if (Arena* arena = Taking().oldest()) return arena;
   }
   return new_arena();
 }
 
 void retire_arena(Arena* arena) noexcept {
-  arena->next = nullptr;
-  while (quarantine_busy.test_and_set(std::memory_order_acquire)) {
-    timespec moment{0, 1000};
-    nanosleep(&moment, nullptr);
-  }
   arena->retired_ms = now_ms();
-  (quarantine_last == nullptr ? quarantine_first : quarantine_last->next) = arena;
-  quarantine_last = arena;
-  quarantine_busy.clear(std::memory_order_release);
+  Arena* first = retired.load(std::memory_order_relaxed);
+  do {
+    arena->next = first;
+  } while (!retired.compare_exchange_weak(first, arena, std::memory_order_release,
+                                          std::memory_order_relaxed));
 }
 
-void reset_quarantine() noexcept {
-  quarantine_first = nullptr;
-  quarantine_last = nullptr;
-  quarantine_busy.clear(std::memory_order_relaxed);
+void forget_shared_memory() noexcept {
+  forget_slab();
+  forget_spare_cells();
+  shared_segments.store(nullptr, std::memory_order_relaxed);
+  retired.store(nullptr, std::memory_order_relaxed);
+  // A handler that interrupted this thread in there has forked: it goes on, and no other thread was in there.
+  if (taker.load(std::memory_order_relaxed) == thread_pointer()) return;
+  waiting_first = nullptr;
+  waiting.store(0, std::memory_order_relaxed);
+  taker.store(nullptr, std::memory_order_relaxed);
 }
 
 }  // namespace vitrine::publish

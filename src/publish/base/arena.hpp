@@ -1,10 +1,16 @@
 // Arena: the memory of one thread's label sets. Sets are claimed from the front of pages; a page is
 // used again when nothing refers to any of its sets, preferably 50 ms after it was last in use, so
-// that an observer slower than that is safe without any check of its own. Pages are never unmapped.
+// that an observer slower than that is safe without any check of its own. Pages are never unmapped: the
+// memory is cut from slabs (slab.hpp).
 //
 // Claiming is safe against signal handlers of the same thread that claim, too: a claim is one
 // instruction on the ring's cursor, and a handler that comes while its ring turns a page takes the
-// next ring. No lock, no malloc; the system is asked for memory when live sets fill what is there.
+// next ring. No lock, no malloc; more memory is cut when live sets fill what is there.
+//
+// The arena of a thread that ended goes to another thread as it is, after a while: pages, their counters, memo
+// and cells, with sets in them that other threads still hold. Until then it is in one of two lists: threads that end push
+// theirs on the first, by one instruction. A thread that begins moves these to the end of the second, and takes the
+// oldest; one thread at a time does so, and none waits for it for long.
 #pragma once
 
 #include <atomic>
@@ -187,14 +193,14 @@ inline void give_segment(Arena& arena, labels::detail::Segment& segment) noexcep
   if (__builtin_expect(!segment.near, 0)) return give_pooled_segment(arena, segment);
   __atomic_store_n(&segment.taken, false, __ATOMIC_RELEASE);  // the arena may be another thread's
 }
-/// `bytes` of zeroes, aligned to `alignment`. Null: none. What is not a whole page is rounded up.
-char* map_memory(std::size_t bytes, std::size_t alignment) noexcept;
 
-/// A new arena, from the system or from those of threads gone for a second. Null: no memory.
+/// A new arena, or that of a thread that ended some time ago. Null: no memory.
 Arena* acquire_arena() noexcept;
 /// The running thread is done with it.
 void retire_arena(Arena* arena) noexcept;
-/// In a forked child, where other threads left the quarantine as it was.
-void reset_quarantine() noexcept;
+/// In a forked child: what any thread may take memory from is forgotten. Other threads may have changed it while the
+/// system copied one page after the other, so that the child may have a later state of one and an earlier
+/// one of another.
+void forget_shared_memory() noexcept;
 
 }  // namespace vitrine::publish

@@ -1,21 +1,53 @@
 #include "publish/base/cells.hpp"
 
-#include <sys/mman.h>
-
 #include <new>
 
-#include "publish/base/arena.hpp"
+#include "publish/base/slab.hpp"
 
 namespace vitrine::publish {
 namespace {
 
 constexpr std::size_t chunk_bytes = 64 * 1024;
-/// Larger cells are mapped one by one.
+/// Larger cells are cut one by one.
 constexpr std::size_t chunk_cell_max = 8 * 1024;
 /// Cells begin on 64 bytes, and none where a chunk does: so the cursor names its chunk.
 constexpr std::size_t chunk_head = 64;
+constexpr std::size_t system_page = 4096;
+/// Where a thread's `Cells` are in its first chunk: the queues of the first classes begin with a page.
+constexpr std::size_t cells_at = [] {
+  constexpr std::size_t small_classes = 9, queue = sizeof(Cells::Queue);
+  constexpr std::size_t large = chunk_head + (size_classes - small_classes) * queue;
+  constexpr std::size_t page = (large + system_page - 1) / system_page * system_page;
+  return (page + small_classes * queue + 63) / 64 * 64;
+}();
+constexpr std::size_t first_cell_at = cells_at + (sizeof(Cells) + 63) / 64 * 64;
+static_assert(first_cell_at + chunk_cell_max < chunk_bytes);
 
 Cells* all_cells = nullptr;  ///< the last that were listed
+/// Made, and not used after all; linked by `listed_before`.
+Cells* spare_cells = nullptr;
+
+void push(Cells*& list, Cells& cells) noexcept {
+  Cells* first = __atomic_load_n(&list, __ATOMIC_RELAXED);
+  do {
+    cells.listed_before = first;
+  } while (!__atomic_compare_exchange_n(&list, &first, &cells, true, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED));
+}
+
+/// Null: none. The list is taken as a whole: one that is popped from it might be the first again by then.
+Cells* take_spare() noexcept {
+  if (__atomic_load_n(&spare_cells, __ATOMIC_RELAXED) == nullptr) return nullptr;
+  Cells* cells = __atomic_exchange_n(&spare_cells, nullptr, __ATOMIC_ACQUIRE);
+  if (cells == nullptr) return nullptr;
+  for (Cells* other = cells->listed_before; other != nullptr;) {
+    Cells* const next = other->listed_before;
+    push(spare_cells, *other);
+    other = next;
+  }
+  cells->listed_before = nullptr;
+  return cells;
+}
 
 /// Where a cell's head is in its memory: a handle's first words are the ABI's.
 std::size_t head_of(unsigned size_class) noexcept {
@@ -33,20 +65,19 @@ char* claim_fresh(Cells& cells, std::size_t bytes) noexcept {
         return reinterpret_cast<char*>(cursor);
       continue;
     }
-    char* chunk = map_memory(chunk_bytes, chunk_bytes);
+    char* chunk = cut_memory(chunk_bytes, chunk_bytes);
     if (chunk == nullptr) return nullptr;
     const auto start = reinterpret_cast<std::uint64_t>(chunk) + chunk_head;
     if (local_compare_exchange(cells.cursor, cursor, start + bytes))
       return reinterpret_cast<char*>(start);
-    munmap(chunk, chunk_bytes);  // a handler was quicker
+    // A handler was quicker, within these few instructions: the chunk is lost, and was never touched.
   }
 }
 
 Cell* take_fresh(Cells& cells, unsigned size_class) noexcept {
-  constexpr std::size_t system_page = 4096;
   const std::size_t bytes = bytes_of_class(size_class);
   char* memory =
-      bytes <= chunk_cell_max ? claim_fresh(cells, bytes) : map_memory(bytes, system_page);
+      bytes <= chunk_cell_max ? claim_fresh(cells, bytes) : cut_memory(bytes, system_page);
   if (memory == nullptr) return nullptr;
   Cell* cell = ::new (memory + head_of(size_class)) Cell{};
   cell->owner = &cells;
@@ -120,26 +151,26 @@ void drain(const Work& work) noexcept {
 }  // namespace
 
 Cells* make_cells() noexcept {
-  static_assert(sizeof(Cells) < chunk_bytes - chunk_head - chunk_cell_max);
-  char* chunk = map_memory(chunk_bytes, chunk_bytes);
+  if (Cells* spare = take_spare()) return spare;
+  char* chunk = cut_memory(chunk_bytes, chunk_bytes);
   if (chunk == nullptr) return nullptr;
-  auto* cells = ::new (chunk) Cells{};
-  for (unsigned i = 0; i < size_classes; ++i) cells->queues[i].size_class = i;
-  cells->last_used = cells->queues;
-  cells->cursor = reinterpret_cast<std::uint64_t>(chunk) + (sizeof(Cells) + 63) / 64 * 64;
+  // Cells without anything given back are zeroes, as the chunk is: to write them would be to touch them.
+  auto* cells = reinterpret_cast<Cells*>(chunk + cells_at);
+  cells->last_used = &cells->queue(0);
+  cells->cursor = reinterpret_cast<std::uint64_t>(chunk) + first_cell_at;
   return cells;
 }
 
 void unmake_cells(Cells* cells) noexcept {
-  munmap(cells, chunk_bytes);
+  push(spare_cells, *cells);
+}
+
+void forget_spare_cells() noexcept {
+  __atomic_store_n(&spare_cells, nullptr, __ATOMIC_RELAXED);
 }
 
 void list_cells(Cells& cells) noexcept {
-  Cells* first = __atomic_load_n(&all_cells, __ATOMIC_RELAXED);
-  do {
-    cells.listed_before = first;
-  } while (!__atomic_compare_exchange_n(&all_cells, &first, &cells, true, __ATOMIC_RELEASE,
-                                        __ATOMIC_RELAXED));
+  push(all_cells, cells);
   local_fence();
   cells.listed = true;
 }
@@ -159,7 +190,7 @@ Cell* take_slowly(const Work& work, unsigned size_class) noexcept {
   if (work.alone()) {
     drain(work);
     unpark(work);
-    Cells::Queue& queue = cells.queues[size_class];
+    Cells::Queue& queue = cells.queue(size_class);
     while (queue.last - queue.first > delay_of(size_class)) {
       if (Cell* cell = take_oldest(work, queue)) return cell;
     }
@@ -190,7 +221,7 @@ void give_back_slowly(Cell* cell, const Work* work) noexcept {
     } while (!local_compare_exchange(owner.nested, first, cell));
     return;
   }
-  Cells::Queue& queue = owner.queues[cell->size_class];
+  Cells::Queue& queue = owner.queue(cell->size_class);
   while (queue.last - queue.first == Cells::Queue::capacity) {
     if (Cell* oldest = take_oldest(*work, queue)) push_free(owner, oldest);
   }

@@ -105,15 +105,18 @@ constexpr std::uint32_t delay_of(unsigned size_class) noexcept {
   return size_class <= 20 || size_class == record_handle_class ? 16 : 2;
 }
 
-/// A thread's, at the start of its own memory. Belongs to the arena, one for each kind of set.
+/// A thread's, in its first chunk. Belongs to the arena, one for each kind of set.
+///
+/// The queues lie in front of it, and the first cells behind it: a thread with few small sets touches the page
+/// that has all three of them, and no other.
 struct Cells {
   /// Given back last, in order. The counters only grow.
   struct Queue {
     static constexpr std::uint32_t capacity = 32;
     std::uint32_t first;
     std::uint32_t last;
-    std::uint32_t fenced;  ///< those before are known to be out of use to every CPU
-    std::uint32_t size_class;
+    std::uint32_t fenced;      ///< those before are known to be out of use to every CPU
+    std::uint32_t size_class;  ///< if `last_used` has been this queue
     Cell* cells[capacity];
   };
 
@@ -132,15 +135,22 @@ struct Cells {
   const void* thread_pointer;
   Cells* listed_before;  ///< in the list of forget_other_threads
   bool listed;           ///< it is in that list: `thread_pointer` may be set
-  Queue queues[size_classes];
+
+  [[nodiscard]] Queue& queue(unsigned size_class) noexcept {
+    return *(reinterpret_cast<Queue*>(this) - 1 - size_class);
+  }
 };
 
 /// The queue of a cell's class. Usually it is that of the last one, and does not need to be computed:
 /// what is taken from it does not have to wait for the cell.
 inline Cells::Queue& queue_of(Cells& cells, const Cell& cell) noexcept {
   Cells::Queue* queue = cells.last_used;
-  if (__builtin_expect(queue->size_class != cell.size_class, 0))
-    queue = cells.last_used = &cells.queues[cell.size_class];
+  if (__builtin_expect(queue->size_class != cell.size_class, 0)) {
+    queue = &cells.queue(cell.size_class);
+    queue->size_class = cell.size_class;
+    local_fence();
+    cells.last_used = queue;
+  }
   return *queue;
 }
 
@@ -170,6 +180,8 @@ class Work {
 Cells* make_cells() noexcept;
 /// Of cells that no thread has used yet.
 void unmake_cells(Cells* cells) noexcept;
+/// See forget_shared_memory.
+void forget_spare_cells() noexcept;
 
 /// Adds cells to the process's list, for good: threads take them over from threads that ended. One
 /// instruction, so that a thread that forks finds the list whole.
@@ -190,7 +202,7 @@ inline void fence_queue(Cells::Queue& queue) noexcept {
 
 /// A cell without other users. Null: no memory.
 inline Cell* take(const Work& work, unsigned size_class) noexcept {
-  Cells::Queue& queue = work.cells().queues[size_class];
+  Cells::Queue& queue = work.cells().queue(size_class);
   if (__builtin_expect(work.alone() && !is_handle_class(size_class) &&
                            queue.last - queue.first > delay_of(size_class) &&
                            queue.first != queue.fenced,
@@ -208,7 +220,7 @@ inline Cell* take(const Work& work, unsigned size_class) noexcept {
 /// thread has no cells of its own.
 inline void give_back(Cell* cell, const Work* work) noexcept {
   if (__builtin_expect(work != nullptr && work->alone() && cell->owner == &work->cells(), 1)) {
-    Cells::Queue& queue = cell->owner->queues[cell->size_class];
+    Cells::Queue& queue = cell->owner->queue(cell->size_class);
     if (__builtin_expect(queue.last - queue.first < Cells::Queue::capacity, 1)) {
       queue.cells[queue.last % Cells::Queue::capacity] = cell;
       ++queue.last;
