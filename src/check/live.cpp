@@ -76,7 +76,8 @@ class Watcher {
     if (reading.set &&
         (!reading.set->labels.empty() || reading.set->trace || reading.set->record_bytes != 0))
       ++seen.in_force;
-    if (reading.set && reading.set->record_bytes != 0) into_.with_records.insert(reading.module);
+    if (reading.set && reading.set->record_bytes > sizeof(abi::thread_context::Record))
+      into_.with_attributes.insert(reading.module);
     for (const auto rules : {live_label_rules(), live_record_rules()})
       for (const ReadingRule& rule : rules) {
         if (!rule.requirement.profiles.has(profile)) continue;
@@ -359,7 +360,8 @@ Outcome records_in_force(const ProcessSubject& subject) {
 Outcome one_key_map(const ProcessSubject& subject) {
   const observe::DefinitionInfo* first = nullptr;
   for (const observe::DefinitionInfo& one : subject.definitions) {
-    if (profile_of(one.format) != Profile::otep_4947 || !subject.with_records.contains(one.module))
+    if (profile_of(one.format) != Profile::otep_4947 ||
+        !subject.with_attributes.contains(one.module))
       continue;
     if (!one.key_map_problem.empty())
       return fails(fmt::format("{}: {}", one.module, one.key_map_problem));
@@ -369,7 +371,7 @@ Outcome one_key_map(const ProcessSubject& subject) {
           fmt::format("the names of {} are in the context at {}, those of {} in that at {}",
                       first->module, hex(first->key_map), one.module, hex(one.key_map)));
   }
-  return first == nullptr ? does_not_apply("no thread had a record in force")
+  return first == nullptr ? does_not_apply("no thread had a record with attributes in force")
                           : holds("one for all of them");
 }
 

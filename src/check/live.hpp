@@ -40,10 +40,10 @@ struct ProfileReadings : LiveCount {
 struct ProcessSubject {
   Redaction redaction;  ///< of examples
   std::vector<observe::DefinitionInfo> definitions;
-  std::set<std::string> with_records;  ///< modules of slots in which a thread record was in force
-  Profiles expected;                   ///< that its files publish, or are asked to
-  std::string reader_problem;          ///< why nothing could be read; empty: nothing was in the way
-  Notes notes;                         ///< of the readers
+  std::set<std::string> with_attributes;  ///< modules in whose slots a thread record had attributes
+  Profiles expected;                      ///< that its files publish, or are asked to
+  std::string reader_problem;  ///< why nothing could be read; empty: nothing was in the way
+  Notes notes;                 ///< of the readers
   std::map<Profile, ProfileReadings> readings;
   /// Of the rules that did not always hold, for each profile.
   std::map<std::pair<const ReadingRule*, Profile>, LiveCount> broken;

@@ -38,8 +38,9 @@ int main(int, char** arguments) {
   const labels::Scope scope{{tenant, "acme"}, {route, "/cart"}};
   void* plugin = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
   if (plugin == nullptr) return std::puts(dlerror()), 1;
-  const auto run = reinterpret_cast<bool (*)(bool)>(dlsym(plugin, "run"));
-  if (run == nullptr || !run(what == "dropped")) return std::puts("it does not run"), 1;
+  const auto run = reinterpret_cast<bool (*)(bool, bool)>(dlsym(plugin, "run"));
+  if (run == nullptr || !run(what != "keys", what == "dropped"))
+    return std::puts("it does not run"), 1;
   if (what == "unclear") find_contexts();
   std::puts("ready");
   std::fflush(stdout);

@@ -4,12 +4,14 @@
 
 namespace labels = vitrine::labels;
 
-/// Puts labels in force for good. `drops`: and removes the context that has the names of their keys.
-extern "C" bool run(bool drops) {
+/// Puts labels in force for good. `publishes`: with a context of its own, for keys alone add none to that of the
+/// program. `drops`: and removes it.
+extern "C" bool run(bool publishes, bool drops) {
+  const bool done =
+      !publishes || static_cast<bool>(vitrine::context::publish({{"service.name", "plug-in"}}));
   static const labels::Key job{"job"}, step{"step"};
   static const labels::Set set = labels::Set::of({{job, "nightly"}, {step, "4"}});
   static const labels::Attach attached{set};
-  const bool done = static_cast<bool>(vitrine::context::publish({{"service.name", "plug-in"}}));
   if (drops) vitrine::context::drop();
   return done && set.ok();
 }

@@ -73,6 +73,14 @@ TEST_P(Copies, WithoutAContextHaveNoNames) {
                                          HasSubstr("read without their attributes"))));
 }
 
+TEST_P(Copies, WithKeysAloneAddNoContext) {
+  Child child = start("keys");
+  const Seen seen = read(child.pid(), GetParam());
+  EXPECT_THAT(seen.records,
+              UnorderedElementsAre(Pair(program, of_program), Pair(library, IsEmpty())));
+  EXPECT_THAT(seen.notes, testing::Not(Contains(HasSubstr("thread records"))));
+}
+
 TEST_P(Copies, WithTwoContextsToChooseFromHaveNoNames) {
   Child child = start("unclear");
   const Seen seen = read(child.pid(), GetParam());
@@ -105,11 +113,12 @@ TEST(CopiesRule, NamesTheModulesAndTheRemedy) {
         << what;
     EXPECT_THAT(remedy_of(*report, rule), HasSubstr("one copy"));
   }
-  Child child = Child::spawn({DEMO_SERVICE, "--seconds", "60"});
-  ASSERT_TRUE(child.read_line());
-  const auto report = check::check_process(child.pid(), options);
-  ASSERT_TRUE(report) << report.error().message;
-  EXPECT_THAT(said(*report, rule), StartsWith("holds"));
+  Child keys = Child::spawn({COPIES, COPIES_PLUGIN, "keys"});
+  ASSERT_EQ(keys.read_line(), "ready");
+  const auto of_keys = check::check_process(keys.pid(), options);
+  ASSERT_TRUE(of_keys) << of_keys.error().message;
+  EXPECT_THAT(said(*of_keys, rule), StartsWith("holds"));
+  EXPECT_EQ(said(*of_keys, "otep-4719.single"), "holds: one");
 }
 
 }  // namespace

@@ -45,6 +45,59 @@ std::string own_pid() {
   return "int_value: " + std::to_string(getpid());
 }
 
+/// What another library publishes: a page of that name, with the signature if `signs`.
+void* map_another(bool signs) {
+  const int fd = memfd_create("OTEL_CTX", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, 4096) != 0) return nullptr;
+  void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  close(fd);
+  std::memcpy(page, signs ? "OTEL_CTX" : "OTEL_CTY", 8);
+  return page;
+}
+
+std::size_t contexts() {
+  return test::context_signatures(getpid()).size();
+}
+
+TEST(ContextOfAnother, IsNotJoinedByOneThatOnlyAKeyAsksFor) {
+  in_fork([] {
+    void* page = map_another(true);
+    ASSERT_NE(page, nullptr);
+    bool later = false;
+    EXPECT_FALSE(publish::otel_key_index("tenant", &later));
+    EXPECT_TRUE(later);
+    EXPECT_EQ(contexts(), 1U);
+    // Its library removes it.
+    ASSERT_EQ(munmap(page, 4096), 0);
+    EXPECT_TRUE(publish::otel_key_index("tenant"));
+    EXPECT_EQ(contexts(), 1U);
+    EXPECT_THAT(value_of(shown(), "threadlocal.attribute_key_map"), HasSubstr("tenant"));
+  });
+}
+
+TEST(ContextOfAnother, IsReportedToTheApplicationThatPublishes) {
+  in_fork([] {
+    ASSERT_NE(map_another(true), nullptr);
+    const context::Status first = context::publish({{"service.name", "shop"}});
+    EXPECT_TRUE(first);
+    EXPECT_THAT(std::string(first.message()), HasSubstr("another copy of this one"));
+    EXPECT_EQ(contexts(), 2U) << "the application asked for it";
+    EXPECT_TRUE(publish::otel_key_index("tenant"));
+    const context::Status again = context::publish({{"service.name", "shop"}});
+    EXPECT_TRUE(again);
+    EXPECT_EQ(again.message(), "") << "reported once";
+  });
+}
+
+TEST(ContextOfAnother, IsOneWithTheSignatureAlone) {
+  in_fork([] {
+    ASSERT_NE(map_another(false), nullptr);
+    EXPECT_TRUE(publish::otel_key_index("tenant"));
+    EXPECT_EQ(contexts(), 1U);
+    EXPECT_EQ(context::publish({{"service.name", "shop"}}).message(), "");
+  });
+}
+
 TEST(ContextFork, RepublishesInTheChildAsAnotherInstance) {
   in_fork([] {
     ASSERT_TRUE(publish::otel_key_index("tenant"));

@@ -97,6 +97,19 @@ long syscall(long number, ...) noexcept {
   if (fails(number == SYS_memfd_create ? "memfd_create" : "syscall", EPERM)) return -1;
   return REAL(syscall)(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
+int open(const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const auto mode = va_arg(list, unsigned);
+  va_end(list);
+  return fails("open", EMFILE) ? -1 : REAL(open)(path, flags, mode);
+}
+ssize_t read(int fd, void* to, std::size_t size) {
+  return fails("read", EIO) ? -1 : REAL(read)(fd, to, size);
+}
+ssize_t pread(int fd, void* to, std::size_t size, off_t offset) {
+  return fails("pread", EIO) ? -1 : REAL(pread)(fd, to, size, offset);
+}
 int ftruncate(int fd, off_t size) noexcept {
   return fails("ftruncate", ENOSPC) ? -1 : REAL(ftruncate)(fd, size);
 }

@@ -12,10 +12,17 @@ namespace vitrine::context {
 
 using publish::Buffer;
 
+/// A context that another library, or another copy of this one, publishes in this process. 0: there is none, or
+/// /proc is not readable. `own`: of this copy, or null.
+std::uintptr_t find_other_context(const void* own) noexcept;
+/// Whether one that was found there is still there.
+bool is_context(std::uintptr_t address) noexcept;
+
 /// One writer at a time: the caller serialises all calls.
 class Mapping {
  public:
   [[nodiscard]] bool present() const noexcept { return header_ != nullptr; }
+  [[nodiscard]] const void* address() const noexcept { return header_; }
 
   /// Publishes `payload`: in a new mapping, or in place of the payload before.
   Status show(Buffer payload) noexcept;

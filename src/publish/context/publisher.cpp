@@ -72,7 +72,7 @@ bool Publisher::handle_forks() noexcept {
 
 Status Publisher::publish(const std::vector<Attribute>& resource, const Options& options) noexcept {
   const Lock lock(mutex_);
-  return show_and_keep(make_content(&resource, &options));
+  return show_first(make_content(&resource, &options));
 }
 
 Status Publisher::update(const std::vector<Attribute>& resource) noexcept {
@@ -89,7 +89,7 @@ Status Publisher::update(const std::vector<Attribute>& resource) noexcept {
     next = make_content(nullptr, nullptr);
   }
   for (const Attribute& attribute : resource) next.resource.set(attribute);
-  return show_and_keep(std::move(next));
+  return show_first(std::move(next));
 }
 
 void Publisher::drop() noexcept {
@@ -110,6 +110,8 @@ Publisher::KeyIndex Publisher::key_index(std::string_view name) noexcept {
       !publish::is_utf8(name))
     return {KeyIndex::refused, 0};
 
+  // A process has one context. Only publish() adds one to that of another library.
+  if (!has_content_ && !dropped_ && has_other()) return {KeyIndex::not_now, 0};
   const std::size_t before = thread_keys_.values().size();
   thread_keys_.add(name);
   Errc why = Errc::none;
@@ -179,6 +181,26 @@ Status Publisher::show_and_keep(Content content) noexcept {
     has_content_ = true;
   }
   return shown;
+}
+
+/// What the application asked for. A context beside another one is published, and reported.
+Status Publisher::show_first(Content content) noexcept {
+  const bool is_new = !mapping_.present();
+  Status shown = show_and_keep(std::move(content));
+  if (shown && is_new && shown.message().empty() && has_other())
+    return {Errc::none,
+            "another library of this process, or another copy of this one, publishes a process "
+            "context, too: "
+            "readers use one of them"};
+  return shown;
+}
+
+/// Whether another library of the process, or another copy of this one, publishes a context.
+bool Publisher::has_other() noexcept {
+  if (other_ != 0 && is_context(~other_)) return true;
+  const std::uintptr_t found = find_other_context(mapping_.address());
+  other_ = found != 0 ? ~found : 0;
+  return found != 0;
 }
 
 /// Forks that run no handlers (the bare system call) are seen here, at the next use. The mapping

@@ -89,6 +89,8 @@ class Publisher {
                               const Options* options) noexcept;
   Status show(const Content& content) noexcept;
   Status show_and_keep(Content content) noexcept;
+  Status show_first(Content content) noexcept;
+  bool has_other() noexcept;
   Status notice_fork() noexcept;
   void become_child() noexcept;
 
@@ -101,6 +103,9 @@ class Publisher {
   Content content_;
   TextList thread_keys_;      ///< position = key index: appended to, never reordered
   InstanceId instance_id_{};  ///< made up for this process
+  /// A context of another library that was found, as the complement of its address: readers take the module whose
+  /// variables have the address for the one that publishes it. 0: none.
+  std::uintptr_t other_ = 0;
   pid_t pid_ = 0;             ///< of the process that all of this describes; 0: not used yet
   bool has_content_ = false;  ///< false: nothing published yet, or dropped
   bool dropped_ = false;
