@@ -155,6 +155,8 @@ Result<OpenedFile> open_path(const OpenRequest& request) {
 
 /// Below /proc there is no way but to what a process has open; else it is a path of our user's.
 Result<OpenedFile> open_regular_at(int dir, const std::string& path) {
+  if (path.find('\0') != std::string::npos)
+    return fail(ErrorCode::not_found, "a path with a NUL in it names no file");
   if (dir == AT_FDCWD) {
     auto file = open_path({Named::at, dir, path});
     if (!file && file.error().remedy.empty())

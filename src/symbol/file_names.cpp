@@ -70,8 +70,10 @@ void FileNames::find_tables() {
 
 /// Read once an address has no symbol: nearly every one has.
 UnnamedCode& FileNames::unnamed() {
-  if (!unnamed_ && sources_.empty()) unnamed_.emplace();
-  if (!unnamed_) unnamed_.emplace(*sources_.front().memory, sources_.front().elf);
+  if (!unnamed_)
+    unnamed_ = sources_.empty()
+                   ? std::make_unique<UnnamedCode>()
+                   : std::make_unique<UnnamedCode>(*sources_.front().memory, sources_.front().elf);
   return *unnamed_;
 }
 

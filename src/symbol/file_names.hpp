@@ -69,7 +69,7 @@ class FileNames {
   std::map<Address, std::string> go_functions_;  ///< of a Go program without a .symtab, by start
   std::unique_ptr<DwarfInfo> dwarf_;
   bool is_dwarf_open_ = false;          ///< or cannot be opened
-  std::optional<UnnamedCode> unnamed_;  ///< nothing: none was asked for
+  std::unique_ptr<UnnamedCode> unnamed_;  ///< null: none was asked for
   std::string problem_, dwarf_problem_, table_problem_;
 };
 

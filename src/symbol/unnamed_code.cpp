@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "elf/symbol_table.hpp"
-#include "unwind/cfi.hpp"
+#include "unwind/frame_table.hpp"
 
 namespace vitrine::symbol {
 namespace {
@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint64_t max_stub_bytes = 4U << 20;         // of one section; libchdb has 1 MiB
 constexpr std::uint64_t max_relocation_bytes = 64U << 20;  // of one section
 constexpr std::size_t stub_bytes = 16;
+constexpr std::size_t max_windows = 1024;  // of call frame information: 1 MiB
 
 template <class T>
 T number_at(std::span<const std::byte> bytes, std::size_t at) {
@@ -76,7 +77,8 @@ UnnamedCode::UnnamedCode(Memory& file, const elf::File& elf) {
     else if ((section.flags & SHF_EXECINSTR) != 0)
       code_.push_back(range);
   }
-  read_frames(file, elf);
+  windows_.emplace(file, max_windows);
+  if (auto frames = unwind::open_eh_frame(*windows_, elf)) frames_ = std::move(*frames);
 }
 
 void UnnamedCode::read_stubs() {
@@ -127,16 +129,6 @@ void UnnamedCode::read_stubs() {
   }
 }
 
-void UnnamedCode::read_frames(Memory& file, const elf::File& elf) {
-  for (const elf::Segment& segment : elf.segments) {
-    if (segment.type != PT_GNU_EH_FRAME) continue;
-    unwind::visit_frame_index(file, segment.offset, segment.file_size, segment.address,
-                              [&](Address start, Address) { starts_.push_back(start); });
-    std::ranges::sort(starts_);
-    return;
-  }
-}
-
 std::optional<UnnamedCode::Found> UnnamedCode::find_stub(Address address) {
   if (std::ranges::none_of(stub_sections_, [&](const Code& section) {
         return address >= section.start && address < section.end;
@@ -150,14 +142,13 @@ std::optional<UnnamedCode::Found> UnnamedCode::find_stub(Address address) {
   return Found{stub.name, start};
 }
 
-std::optional<UnnamedCode::Found> UnnamedCode::find_function(Address address) const {
-  const auto section = std::ranges::find_if(
+std::optional<UnnamedCode::Found> UnnamedCode::find_function(Address address) {
+  const bool is_code = std::ranges::any_of(
       code_, [&](const Code& code) { return address >= code.start && address < code.end; });
-  const auto after = std::ranges::upper_bound(starts_, address);
-  if (section == code_.end() || after == starts_.begin()) return std::nullopt;
-  const Address start = *std::prev(after);
-  if (start < section->start) return std::nullopt;
-  return Found{fmt::format("+{:#x}", start), start};
+  if (!is_code || !frames_) return std::nullopt;
+  const auto entry = frames_->find(address);
+  if (!entry) return std::nullopt;
+  return Found{fmt::format("+{:#x}", entry->start), entry->start};
 }
 
 }  // namespace vitrine::symbol

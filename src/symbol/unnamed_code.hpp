@@ -10,6 +10,7 @@
 
 #include "base/memory.hpp"
 #include "elf/file.hpp"
+#include "unwind/cfi.hpp"
 
 namespace vitrine::symbol {
 
@@ -18,6 +19,8 @@ class UnnamedCode {
   UnnamedCode() = default;
   /// x86-64 and aarch64, little-endian; of other files it knows nothing. Both must outlive this.
   UnnamedCode(Memory& file, const elf::File& elf);
+  UnnamedCode(const UnnamedCode&) = delete;
+  UnnamedCode& operator=(const UnnamedCode&) = delete;
 
   struct Found {
     std::string name;
@@ -25,13 +28,13 @@ class UnnamedCode {
   };
   /// All stubs are read once an address of one is asked for.
   [[nodiscard]] std::optional<Found> find_stub(Address address);
-  /// `+0x` and the function's own address in the file, hexadecimal.
-  [[nodiscard]] std::optional<Found> find_function(Address address) const;
+  /// `+0x` and the function's own address in the file, hexadecimal. Nothing where no call frame information is about
+  /// the address: what begins before it may have ended.
+  [[nodiscard]] std::optional<Found> find_function(Address address);
 
  private:
   using Slots = std::map<Address, std::string>;  // what the dynamic linker fills in, by address
   void read_stubs();
-  void read_frames(Memory& file, const elf::File& elf);
 
   Memory* file_ = nullptr;
   const elf::File* elf_ = nullptr;
@@ -41,7 +44,8 @@ class UnnamedCode {
   };
   std::map<Address, Stub> stubs_;
   bool has_read_stubs_ = false;
-  std::vector<Address> starts_;  // of functions, sorted
+  std::optional<WindowMemory> windows_;  // of the file, for what follows
+  std::optional<unwind::CfiSection> frames_;
   struct Code {
     Address start = 0, end = 0;
   };

@@ -42,11 +42,40 @@ bool read_augmentation(std::string_view letters, Cursor data, CommonEntry& entry
   return !data.failed();
 }
 
+/// Calls take(start of the code, address of the entry) for each row of .eh_frame_hdr's table, which is `size` bytes at
+/// `offset` of the Memory, and at `address` in the file's own address space. It may not be sorted. Of none, if it is not
+/// in the one encoding that linkers write.
+template <class Take>
+void visit_frame_index(Memory& memory, std::uint64_t offset, std::uint64_t size, Address address,
+                       const Take& take) {
+  // Version, then the encodings of: the pointer to .eh_frame, the count, the table.
+  constexpr std::byte known[] = {std::byte{1}, std::byte{0x1b}, std::byte{0x03}, std::byte{0x3b}};
+  constexpr std::size_t row_bytes = 8;
+  std::byte head[12];
+  if (size < sizeof head || memory.read_some(offset, head) != sizeof head) return;
+  if (!std::equal(std::begin(known), std::end(known), head)) return;
+  Cursor cursor{std::span(head).subspan(8)};
+  const std::uint64_t count = std::min<std::uint64_t>(
+      {cursor.number<std::uint32_t>(), (size - sizeof head) / row_bytes, limits::cfi_entries});
+  std::vector<std::byte> chunk;
+  for (std::uint64_t n = 0; n < count; n += chunk.size() / row_bytes) {
+    chunk.resize(std::min<std::size_t>(static_cast<std::size_t>(count - n) * row_bytes,
+                                       index_chunk / row_bytes * row_bytes));
+    const std::size_t got = memory.read_some(offset + sizeof head + n * row_bytes, chunk);
+    chunk.resize(got / row_bytes * row_bytes);
+    if (chunk.empty()) return;
+    for (Cursor row(chunk); !row.at_end();) {
+      const Address start = address + static_cast<std::uint64_t>(row.number<std::int32_t>());
+      take(start, address + static_cast<std::uint64_t>(row.number<std::int32_t>()));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::byte> CfiSection::bytes(std::uint64_t from, std::uint64_t to) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(to - from));
-  bytes.resize(memory_.read_some(place_.offset + from, bytes));
+  bytes.resize(memory_->read_some(place_.offset + from, bytes));
   return bytes;
 }
 
@@ -54,8 +83,8 @@ std::optional<CfiSection::Raw> CfiSection::header(std::uint64_t position) {
   if (position >= place_.size) return std::nullopt;
   std::byte buffer[20];
   const std::uint64_t most = std::min<std::uint64_t>(sizeof buffer, place_.size - position);
-  const std::size_t got = memory_.read_some(place_.offset + position,
-                                            std::span(buffer, static_cast<std::size_t>(most)));
+  const std::size_t got = memory_->read_some(place_.offset + position,
+                                             std::span(buffer, static_cast<std::size_t>(most)));
   Cursor cursor(std::span(buffer, got));
   Raw raw;
   std::uint64_t length = cursor.number<std::uint32_t>();
@@ -148,34 +177,9 @@ void CfiSection::add(Address start, std::uint64_t position) {
       {static_cast<std::uint32_t>(start - lowest_), static_cast<std::uint32_t>(position)});
 }
 
-void visit_frame_index(Memory& memory, std::uint64_t offset, std::uint64_t size, Address address,
-                       const std::function<void(Address start, Address entry)>& take) {
-  // Version, then the encodings of: the pointer to .eh_frame, the count, the table.
-  constexpr std::byte known[] = {std::byte{1}, std::byte{0x1b}, std::byte{0x03}, std::byte{0x3b}};
-  constexpr std::size_t row_bytes = 8;
-  std::byte head[12];
-  if (size < sizeof head || memory.read_some(offset, head) != sizeof head) return;
-  if (!std::equal(std::begin(known), std::end(known), head)) return;
-  Cursor cursor{std::span(head).subspan(8)};
-  const std::uint64_t count = std::min<std::uint64_t>(
-      {cursor.number<std::uint32_t>(), (size - sizeof head) / row_bytes, limits::cfi_entries});
-  std::vector<std::byte> chunk;
-  for (std::uint64_t n = 0; n < count; n += chunk.size() / row_bytes) {
-    chunk.resize(std::min<std::size_t>(static_cast<std::size_t>(count - n) * row_bytes,
-                                       index_chunk / row_bytes * row_bytes));
-    const std::size_t got = memory.read_some(offset + sizeof head + n * row_bytes, chunk);
-    chunk.resize(got / row_bytes * row_bytes);
-    if (chunk.empty()) return;
-    for (Cursor row(chunk); !row.at_end();) {
-      const Address start = address + static_cast<std::uint64_t>(row.number<std::int32_t>());
-      take(start, address + static_cast<std::uint64_t>(row.number<std::int32_t>()));
-    }
-  }
-}
-
 bool CfiSection::use_index(std::uint64_t offset, std::uint64_t size, Address address) {
   bool is_first = true;
-  visit_frame_index(memory_, offset, size, address, [&](Address start, Address entry) {
+  visit_frame_index(*memory_, offset, size, address, [&](Address start, Address entry) {
     if (std::exchange(is_first, false)) lowest_ = start;
     if (entry - place_.address < place_.size) add(start, entry - place_.address);
   });

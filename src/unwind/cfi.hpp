@@ -107,16 +107,10 @@ struct CfiPlace {
   bool is_debug = false;  ///< .debug_frame
 };
 
-/// Calls take(start of the code, address of the entry) for each row of .eh_frame_hdr's table, which is `size` bytes at
-/// `offset` of the Memory, and at `address` in the file's own address space. It may not be sorted. Of none, if it is not
-/// in the one encoding that linkers write.
-void visit_frame_index(Memory& memory, std::uint64_t offset, std::uint64_t size, Address address,
-                       const std::function<void(Address start, Address entry)>& take);
-
 class CfiSection {
  public:
   /// `memory` must outlive this.
-  CfiSection(Memory& memory, const CfiPlace& place) : memory_(memory), place_(place) {}
+  CfiSection(Memory& memory, const CfiPlace& place) : memory_(&memory), place_(place) {}
 
   /// Takes .eh_frame_hdr's sorted table of entries, at `offset` of the Memory. False: it has none,
   /// or not in the one encoding that linkers write.
@@ -164,7 +158,7 @@ class CfiSection {
   std::optional<FrameEntry> read_entry(const Raw& raw, bool with_program);
   void add(Address start, std::uint64_t position);
 
-  Memory& memory_;
+  Memory* memory_;
   CfiPlace place_;
   Address lowest_ = 0;
   std::vector<Indexed> index_;

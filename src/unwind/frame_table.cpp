@@ -156,32 +156,39 @@ FrameTable::FrameTable(std::unique_ptr<Memory> file, elf::File elf, Machine mach
       machine_(machine),
       code_rules_([this](Address at, std::span<std::byte> into) { return read_code(at, into); }) {}
 
-void FrameTable::find_cfi() {
-  const elf::Segment* header = find_segment(elf_, PT_GNU_EH_FRAME);
-  const elf::Section* frames = elf_.find(".eh_frame");
-  if (frames != nullptr && frames->type == SHT_NOBITS) frames = nullptr;
+Result<std::optional<CfiSection>> open_eh_frame(Memory& memory, const elf::File& elf) {
+  const elf::Segment* header = find_segment(elf, PT_GNU_EH_FRAME);
+  const elf::Section* frames = elf.find(".eh_frame");
   CfiPlace place;
-  if (frames != nullptr) {
+  if (frames != nullptr && frames->type != SHT_NOBITS) {
     place = {frames->offset, frames->size, frames->address, false};
   } else if (header != nullptr) {
     // Without sections the header has its place: a pointer relative to itself, after four bytes.
     std::int32_t distance = 0;
-    if (file_->read_some(header->offset + 4, std::as_writable_bytes(std::span(&distance, 1))) == 4)
+    if (memory.read_some(header->offset + 4, std::as_writable_bytes(std::span(&distance, 1))) == 4)
       place.address = header->address + 4 + static_cast<std::uint64_t>(distance);
-    if (const auto held = held_at(elf_, place.address))
+    if (const auto held = held_at(elf, place.address))
       place = {held->offset, held->size, place.address, false};
   }
-  if (place.size > limits::cfi_section) {
-    problem_ = ".eh_frame is larger than 1 GiB";
+  if (place.size > limits::cfi_section)
+    return fail(ErrorCode::limit, ".eh_frame is larger than 1 GiB");
+  std::optional<CfiSection> found;
+  if (place.size == 0) return found;
+  found.emplace(memory, place);
+  if (header == nullptr || !found->use_index(header->offset, header->file_size, header->address))
+    found->make_index();
+  if (found->entries() == 0) found.reset();
+  return found;
+}
+
+void FrameTable::find_cfi() {
+  auto frames = open_eh_frame(windows_, elf_);
+  if (!frames) {
+    problem_ = frames.error().message;
     return;
   }
-  if (place.size != 0) {
-    cfi_.emplace(windows_, place);
-    if (header == nullptr || !cfi_->use_index(header->offset, header->file_size, header->address))
-      cfi_->make_index();
-    if (cfi_->entries() != 0) return;
-    cfi_.reset();
-  }
+  cfi_ = std::move(*frames);
+  if (cfi_) return;
   // Go's linker, and handwritten code, have .debug_frame alone.
   const elf::Section* debug = elf_.find(".debug_frame");
   if (debug == nullptr) return;

@@ -45,6 +45,11 @@ Row signal_frame_row(Machine machine);
 std::optional<Address> bias_of(std::span<const elf::Segment> segments, Address start,
                                std::uint64_t offset);
 
+/// The .eh_frame of a file, found by its section or else by .eh_frame_hdr, and with that one's table where it is usable.
+/// `memory` must outlive what is returned. nullopt: the file has none, or no entry in it. Errors: limit (it is larger
+/// than limits::cfi_section).
+Result<std::optional<CfiSection>> open_eh_frame(Memory& memory, const elf::File& elf);
+
 class FrameTable final : public RuleSource {
  public:
   /// `file`: its bytes, from address 0: a file, or an image that is laid out as one (the vdso).

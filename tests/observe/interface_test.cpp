@@ -14,6 +14,7 @@
 #include <vitrine/observe/labels.hpp>
 #include <vitrine/observe/probes.hpp>
 #include <vitrine/observe/processes.hpp>
+#include <vitrine/observe/profile.hpp>
 #include <vitrine/observe/trace.hpp>
 
 namespace {
@@ -76,6 +77,8 @@ TEST(Interface, ErrorsHaveACodeAndAMessage) {
   EXPECT_FALSE(reader.error().message.empty());
   EXPECT_EQ(observer::probes_of_file("/missing").error().code, observer::ErrorCode::not_found);
   EXPECT_EQ(observer::probes_of_file("/etc/passwd").error().code, observer::ErrorCode::malformed);
+  EXPECT_EQ(observer::probes_of_file(std::string("/proc/self/exe\0x", 16)).error().code,
+            observer::ErrorCode::not_found);
   EXPECT_EQ(observer::read_context(0x3ffffff).error().code, observer::ErrorCode::not_found);
   EXPECT_EQ(observer::Trace::open({}).error().code, observer::ErrorCode::usage);
   observer::TraceOptions options;
@@ -86,6 +89,11 @@ TEST(Interface, ErrorsHaveACodeAndAMessage) {
   options.where.clear();
   options.string_bytes = 5000;
   EXPECT_EQ(observer::Trace::open(options).error().code, observer::ErrorCode::usage);
+  observer::ProfileOptions shortest;
+  shortest.pids = {getpid()};
+  shortest.off_cpu = true;
+  shortest.min_block = -1ns;
+  EXPECT_EQ(observer::Profiler::open(shortest).error().code, observer::ErrorCode::usage);
   observer::Result<void> done;
   EXPECT_TRUE(done);
   done = observer::Error{observer::ErrorCode::limit, "too much", "take less"};
@@ -227,12 +235,26 @@ TEST(Interface, ATraceWithArgumentsOfEveryKind) {
   EXPECT_EQ(std::get<observer::Enumerator>(texts[2].value).name, "green");
   EXPECT_EQ(std::get<observer::Enumerator>(texts[2].value).value, 5);
 
+  EXPECT_EQ(trace->poll(0ms, nullptr).error().code, observer::ErrorCode::usage);
+  fire("again", {}, nullptr);
+  std::size_t in_callback = 0;
+  for (int tries = 0; tries < 50 && in_callback < 2; ++tries) {
+    const auto polled = trace->poll(100ms, [&](const observer::TraceEvent&) {
+      ++in_callback;
+      const auto nested = trace->poll(0ms, [](const observer::TraceEvent&) { FAIL(); });
+      ASSERT_FALSE(nested);
+      EXPECT_EQ(nested.error().code, observer::ErrorCode::usage);
+    });
+    ASSERT_TRUE(polled) << polled.error().message;
+  }
+  EXPECT_EQ(in_callback, 2U);
+
   trace->detach();
   fire("unseen", {}, nullptr);
   ASSERT_TRUE(
       trace->poll(0ms, [&](const observer::TraceEvent& event) { events.push_back(event); }));
   EXPECT_EQ(events.size(), 2U);
-  EXPECT_EQ(trace->fires(), 2U);
+  EXPECT_EQ(trace->fires(), 4U);
   EXPECT_EQ(trace->lost(), 0U);
   EXPECT_FALSE(trace->ended());
 }

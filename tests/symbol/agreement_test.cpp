@@ -182,6 +182,30 @@ TEST(Agreement, AssemblyWithoutTypesAndSizes) {
   EXPECT_EQ(answer.frames.back()[0].name, "sized");
 }
 
+// Of a static program, where .eh_frame is known by its section alone.
+TEST(Agreement, StrippedFunctionsAreKnownByTheirFrames) {
+  const std::string path = SUBJECT_DIR "/frames-stripped";
+  constexpr std::array<std::string_view, 3> names{"_start", "without_frames", "second"};
+  const auto named =
+      sandbox::FileMemory::from(sandbox::open_regular_at(AT_FDCWD, SUBJECT_DIR "/frames").value());
+  const auto symbols = elf::find_file_symbols(**named, names).value();
+  std::vector<Address> addresses;
+  for (const auto& symbol : symbols) {
+    ASSERT_TRUE(symbol);
+    addresses.push_back(symbol->value + 1);
+  }
+  const auto file = sandbox::open_regular_at(AT_FDCWD, path).value();
+  Symboliser symboliser;
+  const Resolved answer = symboliser.resolve({path, file.get(), {}}, addresses);
+  EXPECT_EQ(answer.problem, "");
+  for (const std::size_t i : {0U, 2U}) {
+    ASSERT_EQ(answer.frames[i].size(), 1U) << names[i];
+    EXPECT_EQ(answer.frames[i][0].name, "+" + hex(symbols[i]->value)) << names[i];
+  }
+  // What is in front of it has ended.
+  EXPECT_TRUE(answer.frames[1].empty()) << test::described(answer.frames[1]);
+}
+
 // By the line table alone, where it is one of assembly.
 TEST(Agreement, LinesOfAssemblyWithoutTheirUnit) {
   const auto lines_at = [](const std::string& path, std::string_view function) {

@@ -92,7 +92,7 @@ class Profile {
   [[nodiscard]] std::uint64_t lost() const noexcept;  ///< samples lost for lack of space
   [[nodiscard]] const std::vector<std::string>& problems() const noexcept;
 
-  /// Errors: limit (larger than the format can be), failed (compression).
+  /// Errors: limit (larger than the format can be), failed (compression), usage (no such encoding).
   Result<std::string> encode(Encoding encoding, const EncodeOptions& options = {}) const;
 
  private:

@@ -111,8 +111,8 @@ class Trace {
 
   /// Calls `callback` for each fire, in order of each CPU, waiting at most `timeout` for the first;
   /// attaches to what has been loaded meanwhile. Returns how many records came from the kernel: 0
-  /// when nothing waits any more. Errors: as open(). The callback may throw, which leaves the rest
-  /// for the next call.
+  /// when nothing waits any more. Errors: as open(); usage, if there is no callback, or it calls poll()
+  /// itself. It may call the other functions, and may throw, which leaves the rest for the next call.
   Result<std::size_t> poll(std::chrono::milliseconds timeout,
                            const std::function<void(const TraceEvent&)>& callback);
 

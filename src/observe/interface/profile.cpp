@@ -1,4 +1,5 @@
 // <vitrine/observe/profile.hpp>.
+#include <optional>
 #include <vitrine/observe/profile.hpp>
 
 #include "observe/interface/convert.hpp"
@@ -42,7 +43,7 @@ void add_frames(std::vector<Frame>& stack, const profile::Profile& tables,
   }
 }
 
-profile::Encoding private_encoding(Encoding encoding) {
+std::optional<profile::Encoding> private_encoding(Encoding encoding) {
   switch (encoding) {
     case Encoding::pprof:
       return profile::Encoding::pprof;
@@ -57,7 +58,7 @@ profile::Encoding private_encoding(Encoding encoding) {
     case Encoding::html:
       return profile::Encoding::html;
   }
-  return profile::Encoding::pprof;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -117,13 +118,14 @@ Sample Profile::sample(std::size_t index) const {
 }
 
 Result<std::string> Profile::encode(Encoding encoding, const EncodeOptions& options) const {
+  const auto known = private_encoding(encoding);
+  if (!known) return Error{ErrorCode::usage, "no such encoding of profiles", {}};
   profile::EncodeOptions inner;
   inner.group_by = options.group_by;
   inner.label_prefix = options.label_prefix;
   inner.title = options.title;
-  return convert::opened<std::string>(
-      profile::encode(state_->profile, private_encoding(encoding), inner),
-      [](std::string bytes) { return bytes; });
+  return convert::opened<std::string>(profile::encode(state_->profile, *known, inner),
+                                      [](std::string bytes) { return bytes; });
 }
 
 struct Profiler::State {

@@ -66,6 +66,7 @@ TraceEvent public_event(const observe::TraceEvent& from) {
 
 struct Trace::State {
   std::unique_ptr<observe::Trace> trace;
+  bool is_polled = false;
 };
 
 Trace::Trace(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
@@ -102,6 +103,14 @@ Result<Trace> Trace::open(const TraceOptions& options) {
 
 Result<std::size_t> Trace::poll(std::chrono::milliseconds timeout,
                                 const std::function<void(const TraceEvent&)>& callback) {
+  if (!callback) return Error{ErrorCode::usage, "poll() has nothing to call", {}};
+  if (state_->is_polled)
+    return Error{ErrorCode::usage, "poll() was called by its own callback", "return from it first"};
+  const struct Polled {
+    explicit Polled(bool& value) : is_polled(value) { is_polled = true; }
+    ~Polled() { is_polled = false; }
+    bool& is_polled;
+  } polled(state_->is_polled);
   auto taken = state_->trace->poll(
       timeout, [&](const observe::TraceEvent& event) { callback(public_event(event)); });
   if (!taken) return convert::error(std::move(taken.error()));

@@ -257,6 +257,8 @@ Result<void> LiveProfiling::check() const {
                 "give one of them");
   if (!options_.on_cpu && !options_.off_cpu)
     return fail(ErrorCode::usage, "neither on-CPU nor off-CPU samples are requested");
+  if (options_.min_block < std::chrono::nanoseconds{0})
+    return fail(ErrorCode::usage, "the shortest time off CPU that is kept is negative");
   if (options_.on_cpu && (options_.frequency == 0 || options_.frequency > max_frequency))
     return fail(ErrorCode::usage, "the sampling frequency must be between 1 and " +
                                       std::to_string(max_frequency) + " Hz");
