@@ -403,6 +403,31 @@ TEST(ProfileCommand, TakesTheSpellingsOfOtherTools) {
   EXPECT_THAT(nobody.err, HasSubstr("no process is called 'no-such-program'"));
 }
 
+TEST(ProfileCommand, SamplesNoLongerThanItsDurationWhereItIsHeldUp) {
+  Child subject = start_subject({"burn acme", "wait globex"});
+  const Directory directory;
+  // What it prints once it samples waits for a reader, longer than the profile takes.
+  Child profiler =
+      Child::spawn({"sh", "-c", R"(head -c 65536 /dev/zero >&2; exec "$@")", "sh", VITRINE,
+                    "profile", std::to_string(subject.pid()), "--on-cpu", "--off-cpu", "--duration",
+                    "500ms", "-o", directory.at("p.ndjson")});
+  ::sleep(3);
+  EXPECT_THAT(profiler.rest_of_errors(patience), HasSubstr("vitrine: profiling"));
+  ASSERT_EQ(profiler.wait(), 0);
+  const Seen seen = parse(content(directory.at("p.ndjson")));
+  ASSERT_THAT(seen.samples, Not(IsEmpty()));
+  const auto number = [](const json& value) { return std::stoull(value.get<std::string>()); };
+  const std::uint64_t start = number(seen.summary["start_ns"]);
+  constexpr std::uint64_t duration = 500'000'000;
+  EXPECT_EQ(number(seen.summary["duration_ns"]), duration);
+  for (const json& sample : seen.samples) {
+    EXPECT_GE(number(sample["ts_ns"]), start) << sample;
+    EXPECT_LT(number(sample["ts_ns"]), start + duration) << sample;
+    const bool is_off = sample["measure"] == "off_cpu";
+    EXPECT_LE(is_off ? sample["value_ns"].get<std::uint64_t>() : 0, duration) << sample;
+  }
+}
+
 TEST(ProfileCommand, WritesWhatItHasWhenInterrupted) {
   Child subject = start_subject({"burn acme"});
   const Directory directory;

@@ -108,6 +108,7 @@ Result<void> ProfileRequest::take() {
   options.always_on = every;
   is_bounded = time.has_value();
   if (!is_bounded && !exec_ && !refreshing && !every) time = usual_duration;
+  options.duration = time;
   TRY(view.take());
   view.spare(options, refreshing ? refreshing : every);
   TRY(sending.check());

@@ -27,13 +27,6 @@ constexpr milliseconds progress_time{500}, unseen_progress_time{4000};
 /// Without --duration and --naming.
 constexpr milliseconds usual_naming{30'000};
 
-/// When sampling is over at the latest.
-std::optional<Clock::time_point> end_of(observe::Profiling& profiling,
-                                        const ProfileRequest& request) {
-  if (!request.time) return std::nullopt;
-  return profiling.end_after(*request.time);
-}
-
 /// A duration that was asked for is a bound: a tenth of it is left for all that follows, of which names
 /// may take half.
 milliseconds naming_time(const ProfileRequest& request) {
@@ -94,8 +87,8 @@ int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
                  ProfileSender* sender) {
   print_notes(profiling);
   Progress progress("profiling " + request.subject(), request.time);
-  const auto polled = sample(profiling, end_of(profiling, request), std::nullopt,
-                             [&] { progress.show(profiling.waiting()); });
+  const auto polled =
+      sample(profiling, profiling.end(), std::nullopt, [&] { progress.show(profiling.waiting()); });
   progress.clear();
   if (!polled) return report(polled.error());
   profiling.stop();
@@ -147,7 +140,7 @@ int profile_continuously(observe::Profiling& profiling, const ProfileRequest& re
   encoding.title = request.subject();
   agent::ProfileWriter writer(request.view.outputs, encoding, sender);
   ShownContinuous shown(request.subject(), sender);
-  agent::ContinuousOptions options{*request.every, request.naming, end_of(profiling, request), {}};
+  agent::ContinuousOptions options{*request.every, request.naming, profiling.end(), {}};
   options.select = [&request](profile::Profile taken) {
     return request.view.select(std::move(taken));
   };
@@ -168,7 +161,7 @@ int profile_watching(observe::Profiling& profiling, const ProfileRequest& reques
   const Style style = Style::of_stdout();
   ProfileTextOptions text{.utf8 = shows_utf8()};
   bool shown = false;
-  const auto end = end_of(profiling, request);
+  const auto end = profiling.end();
   for (;;) {
     const auto over = sample(profiling, end, Clock::now() + *request.refreshing, [] {});
     if (!over) return report(over.error());

@@ -134,7 +134,10 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
 
   Result<void> begin();
 
-  Clock::time_point end_after(std::chrono::nanoseconds time) override;
+  [[nodiscard]] std::optional<Clock::time_point> end() const override {
+    if (!options_.duration) return std::nullopt;
+    return Clock::time_point(std::chrono::nanoseconds(end_ns_));  // it is CLOCK_MONOTONIC
+  }
   Result<void> poll(milliseconds timeout) override;
   [[nodiscard]] std::size_t waiting() const override { return samples_->builder().size(); }
   bool ended() override { return !options_.all && watch_->ended(); }
@@ -242,7 +245,13 @@ Result<void> LiveProfiling::begin() {
   TRY(open_profiler());
   if (!options_.command.empty()) TRY(watch_->launch(options_.command));
   for (ObservedProcess* process : watch_->all()) look_at(*process);
-  samples_->begin_interval(now_ns(CLOCK_MONOTONIC));
+  const std::uint64_t began_ns = now_ns(CLOCK_MONOTONIC);
+  samples_->begin_interval(began_ns);
+  // The kernel knows the end before it begins: whatever holds this process up, it samples no longer.
+  if (options_.duration) {
+    end_ns_ = began_ns + static_cast<std::uint64_t>(options_.duration->count());
+    profiler_->end_at(end_ns_);
+  }
   TRY(profiler_->start());
   return watch_->launched() != nullptr ? begin_launched() : Result<void>{};
 }
@@ -402,12 +411,6 @@ void LiveProfiling::missed() {
 void LiveProfiling::departed(ObservedProcess& process) {
   if (processes_.find(process.pid()) == nullptr) labels_->exited(sampled(process).labels);
   samples_->departed(sampled(process));
-}
-
-Clock::time_point LiveProfiling::end_after(std::chrono::nanoseconds time) {
-  end_ns_ = samples_->began_ns() + static_cast<std::uint64_t>(time.count());
-  profiler_->end_at(end_ns_);
-  return Clock::time_point(std::chrono::nanoseconds(end_ns_));  // it is CLOCK_MONOTONIC
 }
 
 Result<void> LiveProfiling::poll(milliseconds timeout) {

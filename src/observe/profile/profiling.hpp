@@ -89,6 +89,8 @@ struct ProfilingOptions {
   bool on_cpu = true;
   bool off_cpu = false;
   std::chrono::nanoseconds min_block{0};  ///< off-CPU stretches shorter than this are passed over
+  /// Samples no time after so long from the start on, exactly, however late stop() comes. Nothing: until stop().
+  std::optional<std::chrono::nanoseconds> duration;
   bool preempted = false;  ///< off-CPU: also threads that were put off while they could run
   bool wakers = false;     ///< off-CPU: also the stack and the labels of what ended each wait
   bool kernel_frames = true;
@@ -124,9 +126,8 @@ class Profiling {
 
   virtual ~Profiling() = default;
 
-  /// Samples no time after `time` from the start on, exactly, however late stop() comes. Returns when
-  /// that is.
-  virtual std::chrono::steady_clock::time_point end_after(std::chrono::nanoseconds time) = 0;
+  /// When ProfilingOptions::duration is over.
+  [[nodiscard]] virtual std::optional<std::chrono::steady_clock::time_point> end() const = 0;
 
   /// Takes in what has been sampled, waiting at most `timeout`; learns of new processes, libraries.
   virtual Result<void> poll(std::chrono::milliseconds timeout) = 0;
