@@ -40,7 +40,7 @@ std::vector<Error> ProfileWriter::wait() {
   return std::move(outcome.errors);
 }
 
-ProfileWriter::Outcome ProfileWriter::write(const profile::Profile& profile) const {
+ProfileWriter::Outcome ProfileWriter::write(const profile::Profile& profile) {
   Outcome outcome;
   outcome.counts.lost = profile.losses.events;
   outcome.counts.unnamed = profile.losses.unnamed;
@@ -50,8 +50,10 @@ ProfileWriter::Outcome ProfileWriter::write(const profile::Profile& profile) con
   if (sender_ != nullptr) sender_->send(profile);
   for (ProfileOutput output : outputs_) {
     output.path = path_at(output.path, profile.start_ns);
-    if (auto written = write_profile(profile, output, options_); !written)
+    if (auto written = write_profile(profile, output, options_); !written) {
+      if (written.error().code == ErrorCode::interrupted) has_reader_ = false;
       outcome.errors.push_back(std::move(written.error()));
+    }
   }
   return outcome;
 }

@@ -2,6 +2,7 @@
 // is sampled. `vitrine profile --continuous` and `vitrine agent` are this.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -59,6 +60,9 @@ class ProfileWriter {
   /// is no reason not to go on with the next one.
   std::vector<Error> wait();
 
+  /// Whether standard output, where it is an output, still has one.
+  [[nodiscard]] bool has_reader() const { return has_reader_; }
+
   /// Of all profiles that it has finished.
   [[nodiscard]] const ProfileCounts& counts() const { return counts_; }
 
@@ -67,13 +71,14 @@ class ProfileWriter {
     std::vector<Error> errors;
     ProfileCounts counts;
   };
-  [[nodiscard]] Outcome write(const profile::Profile& profile) const;
+  [[nodiscard]] Outcome write(const profile::Profile& profile);
 
   std::vector<ProfileOutput> outputs_;
   profile::EncodeOptions options_;
   ProfileSender* sender_;
   std::future<Outcome> outcome_;
   ProfileCounts counts_;
+  std::atomic<bool> has_reader_{true};
 };
 
 /// Samples until `until`, `end`, or the end of all: returns whether one of the latter two came.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <ctime>
 
 #include "base/standard_output.hpp"
@@ -62,7 +63,8 @@ Result<void> write_profile(const profile::Profile& profile, const ProfileOutput&
   return content([](std::string_view piece) -> Result<void> {
     StandardOutput& out = StandardOutput::instance();
     if (out.write(piece) && out.flush()) return {};
-    return fail(ErrorCode::failed, fmt::format("standard output: {}", out.problem()));
+    return fail(out.error() == EPIPE ? ErrorCode::interrupted : ErrorCode::failed,
+                fmt::format("standard output: {}", out.problem()));
   });
 }
 

@@ -32,7 +32,8 @@ struct ProfileOutput {
 /// Of new files: what root may read of the machine is not for everybody.
 sandbox::StagedFile::Access access_of_profiles();
 
-/// Writes it whole or not at all. Errors: those of encoding and of writing.
+/// Writes it whole or not at all. Errors: those of encoding and of writing; interrupted (standard output has no reader
+/// any more).
 Result<void> write_profile(const profile::Profile& profile, const ProfileOutput& output,
                            const profile::EncodeOptions& options);
 

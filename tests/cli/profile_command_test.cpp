@@ -403,6 +403,29 @@ TEST(ProfileCommand, TakesTheSpellingsOfOtherTools) {
   EXPECT_THAT(nobody.err, HasSubstr("no process is called 'no-such-program'"));
 }
 
+/// Of the first command in a pipe to one that reads a line and ends, and what it printed to standard error.
+std::pair<int, std::string> with_a_reader_of_one_line(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{
+      "bash", "-c",    R"("$@" | { read -r line; exec <&-; }; exit "${PIPESTATUS[0]}")",
+      "bash", VITRINE, "profile"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const Outcome outcome = run(words);
+  return {outcome.status, outcome.err};
+}
+
+TEST(ProfileCommand, EndsWithoutAFailureWhereItsReaderIsGone) {
+  Child subject = start_subject({"burn acme", "burn globex"});
+  const std::string pid = std::to_string(subject.pid());
+  const std::vector<std::vector<std::string>> all{
+      {pid, "--freq", "9999", "--duration", "2s", "-o", "-", "--format", "json"},
+      {pid, "--freq", "999", "--continuous", "300ms", "-o", "-", "--format", "json"}};
+  for (const auto& arguments : all) {
+    const auto [status, errors] = with_a_reader_of_one_line(arguments);
+    EXPECT_EQ(status, 0) << errors;
+    EXPECT_THAT(errors, Not(HasSubstr("standard output")));
+  }
+}
+
 TEST(ProfileCommand, SamplesNoLongerThanItsDurationWhereItIsHeldUp) {
   Child subject = start_subject({"burn acme", "wait globex"});
   const Directory directory;

@@ -191,7 +191,9 @@ class ProfileOpenCommand : public Command {
     auto merged = TRY(merge_profiles(files));
     const profile::Profile selected = filter_.select(std::move(merged));
     encoding_.title = title_of_files(files_);
-    TRY(write_profile(selected, output, encoding_));
+    if (auto written = write_profile(selected, output, encoding_);
+        !written && written.error().code != ErrorCode::interrupted)  // no reader is no failure
+      return tl::unexpected(std::move(written.error()));
     if (output.path != "-")
       print_error("vitrine: {}: open it in a browser\n", printable(output.path));
     return exit_done;

@@ -113,23 +113,31 @@ namespace {
 /// On the terminal.
 class ShownContinuous final : public agent::ContinuousListener {
  public:
-  ShownContinuous(const std::string& subject, ProfileSender* sender)
-      : progress_("profiling " + subject, std::nullopt), sender_(sender) {}
+  ShownContinuous(const std::string& subject, const agent::ProfileWriter& writer,
+                  ProfileSender* sender)
+      : progress_("profiling " + subject, std::nullopt), writer_(writer), sender_(sender) {}
 
   bool is_over(std::size_t waiting) override {
     progress_.show(waiting);
-    return interrupted();
+    return interrupted() || !writer_.has_reader();
   }
   void report(const std::vector<std::string>& notes, const std::vector<Error>& errors) override {
     progress_.clear();
-    for (const Error& error : errors) cli::report(error);
+    for (const Error& error : errors) {
+      if (error.code == ErrorCode::interrupted) continue;  // a reader that goes away is no failure
+      cli::report(error);
+      has_failed_ = true;
+    }
     for (const std::string& text : notes) note(text);
     if (sender_ != nullptr) cli::print_notes(*sender_);
   }
+  [[nodiscard]] bool has_failed() const { return has_failed_; }
 
  private:
   Progress progress_;
+  const agent::ProfileWriter& writer_;
   ProfileSender* sender_;
+  bool has_failed_ = false;
 };
 
 }  // namespace
@@ -139,7 +147,7 @@ int profile_continuously(observe::Profiling& profiling, const ProfileRequest& re
   profile::EncodeOptions encoding = request.view.encoding;
   encoding.title = request.subject();
   agent::ProfileWriter writer(request.view.outputs, encoding, sender);
-  ShownContinuous shown(request.subject(), sender);
+  ShownContinuous shown(request.subject(), writer, sender);
   agent::ContinuousOptions options{*request.every, request.naming, profiling.end(), {}};
   options.select = [&request](profile::Profile taken) {
     return request.view.select(std::move(taken));
@@ -151,7 +159,7 @@ int profile_continuously(observe::Profiling& profiling, const ProfileRequest& re
   if (counts.lost != 0) note(fmt::format("{} samples were lost in total", counts.lost));
   if (counts.unnamed != 0)
     note(fmt::format("{} locations of profiles were not named in time", counts.unnamed));
-  if (counts.unwritten != 0) return exit_failed;
+  if (shown.has_failed()) return exit_failed;
   return interrupted() && !is_terminated() ? exit_interrupted : exit_done;
 }
 

@@ -137,6 +137,7 @@ int write_outputs(const profile::Profile& selected, const ProfileView& view,
 int show_profile(const profile::Profile& selected, const ProfileView& view,
                  const std::string& title, ProfileSender* sender) {
   const ProfileTextOptions text{.utf8 = shows_utf8()};
+    if (!written && written.error().code == ErrorCode::interrupted) continue;  // | head
   profile::EncodeOptions encoding = view.encoding;
   encoding.title = title;
   if (sender != nullptr) sender->send(selected);
