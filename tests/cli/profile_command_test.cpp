@@ -403,6 +403,16 @@ TEST(ProfileCommand, TakesTheSpellingsOfOtherTools) {
   EXPECT_THAT(nobody.err, HasSubstr("no process is called 'no-such-program'"));
 }
 
+TEST(ProfileCommand, ShowsItsTableThoughAFileIsNotWritten) {
+  Child subject = start_subject({"burn acme"});
+  const Outcome outcome =
+      profile({std::to_string(subject.pid()), "--freq", "999", "--duration", "500ms", "--format",
+               "json", "-o", "/dev/full", "--top", "tenant"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("/dev/full"));
+  EXPECT_THAT(outcome.out, HasSubstr("acme"));
+}
+
 /// Of the first command in a pipe to one that reads a line and ends, and what it printed to standard error.
 std::pair<int, std::string> with_a_reader_of_one_line(const std::vector<std::string>& arguments) {
   std::vector<std::string> words{

@@ -147,14 +147,13 @@ int show_profile(const profile::Profile& selected, const ProfileView& view,
     for (const std::string& line : lines_of(profile_losses(selected))) note(line);
   if (selected.samples.empty() && view.has_filter())
     note("no sample matches --filter: a condition is KEY=VALUE, and blanks are a part of both");
-  if (status != exit_done) return status;
   const Style style = Style::of_stdout();
   if (!view.top.empty())
     write_output(top_text(view.top, profile::top(selected, view.top), style, text));
   else if (summary)
     write_output(profile_summary(selected, style, text));
   (void)flush_output();
-  return exit_done;
+  return status;
 }
 
 }  // namespace vitrine::cli
