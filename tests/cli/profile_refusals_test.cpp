@@ -44,6 +44,19 @@ TEST(ProfileCommand, SaysBeforeItSamplesThatItCannotWrite) {
                     Not(HasSubstr("vitrine: profiling"))));
 }
 
+TEST(ProfileCommand, RefusesTwoOutputsThatAreOneFile) {
+  const Directory directory;
+  const std::string file = directory.at("p.ndjson");
+  std::filesystem::create_symlink(directory.path(), directory.at("link"));
+  for (const std::string& same :
+       {file, directory.at("./p.ndjson"), directory.at("link/p.ndjson")}) {
+    const Outcome outcome = profile({"--all", "--duration", "60s", "-o", file, "-o", same});
+    EXPECT_EQ(outcome.status, 2) << same;
+    EXPECT_THAT(outcome.err, HasSubstr(same + ": two outputs are one file"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
 /// `vitrine profile` as user nobody, with just these capabilities.
 Outcome as_nobody(const std::string& capabilities, std::vector<std::string> arguments) {
   std::vector<std::string> words{"setpriv",

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 #include "cli/shell/output_file.hpp"
 
@@ -16,6 +18,33 @@ using agent::standard_output;
 
 bool is_binary(profile::Encoding encoding) {
   return encoding == profile::Encoding::pprof || encoding == profile::Encoding::otlp;
+}
+
+/// By which spellings of one name are equal, and names through links. Devices and pipes take one profile after the
+/// other: empty.
+std::string name_of_file(const std::string& path) {
+  if (path == standard_output) return {};
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return {};
+  const auto whole =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  return error ? path : whole.string();
+}
+
+/// The last that is written would replace the others.
+Result<void> check_distinct(const std::vector<ProfileOutput>& outputs) {
+  std::vector<std::string> names;
+  for (const ProfileOutput& output : outputs) {
+    std::string name = name_of_file(output.path);
+    if (name.empty()) continue;
+    const auto same = std::ranges::find(names, name);
+    if (same != names.end())
+      return fail(ErrorCode::usage, fmt::format("{}: two outputs are one file", output.path),
+                  "give each -o a file of its own");
+    names.push_back(std::move(name));
+  }
+  return {};
 }
 
 }  // namespace
@@ -48,6 +77,7 @@ Result<std::vector<ProfileOutput>> profile_outputs(
       is_binary(std::find_if(outputs.begin(), outputs.end(), is_standard)->encoding))
     return fail(ErrorCode::usage, "the format is binary and standard output is a terminal",
                 "redirect standard output, or give a file: -o FILE");
+  TRY(check_distinct(outputs));
   return outputs;
 }
 
