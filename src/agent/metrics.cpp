@@ -82,7 +82,7 @@ std::vector<Metric> own_metrics(const AgentCounts& counts, std::uint64_t now_ns)
         "By");
   add_seconds(MetricKind::gauge, "vitrine_agent_spool_age_seconds", seconds(age_ns),
               "Age of the oldest request that waits.");
-  gauge("vitrine_agent_up", "1 while profiles are taken.", 1);
+  gauge("vitrine_agent_up", "1 while profiles are taken.", counts.is_up ? 1 : 0);
   gauge("process_resident_memory_bytes", "Memory of the agent.", resident_bytes(), "By");
   add_seconds(MetricKind::gauge, "process_start_time_seconds", seconds(counts.started_ns),
               "Unix time of the start.");

@@ -16,6 +16,7 @@ struct AgentCounts {
   std::uint64_t reloads = 0;
   std::uint64_t failed_reloads = 0;
   std::uint64_t started_ns = 0;  ///< Unix time
+  bool is_up = true;             ///< profiles are taken
 };
 
 /// Without labels, and with what the process itself takes (CPU time, memory). `now_ns`: Unix time.

@@ -257,6 +257,47 @@ TEST(Agent, ReadinessIsNotLostWhereTheServiceManagerIsBusy) {
   EXPECT_EQ(agent.child().wait(patience), 0);
 }
 
+std::uint16_t free_port() {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  return ntohs(address.sin_port);
+}
+
+bool listens(std::uint16_t port) {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+TEST(Agent, ItsPagesAgreeThatItStarts) {
+  Folder folder;
+  const std::uint16_t port = free_port();
+  Agent agent({"--listen", "127.0.0.1:" + std::to_string(port), "-o",
+               (folder / "%t.pb.gz").string(), "--process", "none"});
+  wait_until([&] { return listens(port); });
+  bool is_well = false;
+  wait_until([&] {
+    const std::string metrics = page(port, "/metrics");
+    is_well = page(port, "/healthz").find("200 OK") != std::string::npos;
+    const std::uint64_t up = metric(metrics, "vitrine_agent_up");
+    EXPECT_TRUE(up == 0 || is_well) << "up, and then starting";
+    EXPECT_LE(up, 1U);
+    EXPECT_GT(metric(metrics, "process_start_time_seconds"), 1'700'000'000U);
+    return is_well;
+  });
+  EXPECT_EQ(metric(page(port, "/metrics"), "vitrine_agent_up"), 1U);
+  agent.child().signal(SIGTERM);
+  EXPECT_EQ(agent.child().wait(patience), 0);
+}
+
 TEST(Agent, ItsPagesAreBoundedAndOneSlowReaderBlocksNoOther) {
   Folder folder;
   Agent agent(

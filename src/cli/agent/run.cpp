@@ -59,6 +59,7 @@ void catch_reloads() {
 
 int AgentRun::run(AgentConfiguration first) {
   before_.started_ns = unix_time_ns();
+  counts_ = before_;  // no page is served yet
   allow_many_files();
   auto begun = begin(std::move(first));
   if (!begun) return interrupted() ? exit_done : cli::report(begun.error());
@@ -319,21 +320,21 @@ void AgentRun::publish() {
 agent::HttpResponse AgentRun::page(std::string_view path) {
   agent::HttpResponse response;
   std::unique_lock lock(mutex_);
-  const agent::AgentCounts counts = counts_;
+  agent::AgentCounts counts = counts_;
   const std::shared_ptr<AgentSignals> signals = signals_;
   const agent::Clock::time_point seen_alive = seen_alive_;
   lock.unlock();
   const auto silence = std::chrono::floor<std::chrono::seconds>(agent::Clock::now() - seen_alive);
+  const bool is_starting = seen_alive == agent::Clock::time_point();
+  counts.is_up = !is_starting && silence < max_silence;
   if (path == "/metrics") {
     response.type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     std::vector<telemetry::Metric> all = agent::own_metrics(counts, unix_time_ns());
     if (signals) telemetry::merge(all, signals->metrics());
     response.body = telemetry::openmetrics_text(all);
   } else if (path == "/healthz") {
-    const bool is_starting = seen_alive == agent::Clock::time_point();
-    const bool is_well = !is_starting && silence < max_silence;
-    response.status = is_well ? 200 : 503;
-    response.body = is_well       ? "ok\n"
+    response.status = counts.is_up ? 200 : 503;
+    response.body = counts.is_up  ? "ok\n"
                     : is_starting ? "starting\n"
                                   : fmt::format("no samples taken for {} s\n", silence.count());
   } else {
