@@ -243,7 +243,7 @@ TEST(Quarantine, ManyThreadsThatComeAndGoShareFewArenas) {
 }
 
 TEST(Quarantine, ThreadsThatBeginAndEndAtTheSameTimeNeverShareAnArena) {
-  std::atomic<long> shared{0}, many{0};
+  std::atomic<long> shared{0};
   std::mutex mutex;
   std::set<Arena*> seen;
   std::vector<std::thread> threads;
@@ -264,8 +264,8 @@ TEST(Quarantine, ThreadsThatBeginAndEndAtTheSameTimeNeverShareAnArena) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(shared, 0);
-  // At 1,000 us a thread some 1,000 wait, or those of 50 ms.
-  EXPECT_LT(seen.size(), 4000U) << "of 80,000 threads";
+  // Some 1,000 wait. A thread that is off the CPU while it takes one makes others take new ones.
+  EXPECT_LT(seen.size(), 40'000U) << "of 80,000 threads";
 }
 
 // The list of those that wait is not copied at one time.
@@ -312,7 +312,7 @@ void cut_at_every_instruction(bool from_a_new_slab) {
     all.push_back(own);
     if (handlers.end != 0) all.push_back(handlers);
   });
-  EXPECT_GT(met, from_a_new_slab ? 60 : 20);
+  EXPECT_GT(met, from_a_new_slab ? 40 : 10);
   expect_apart(std::move(all));
 }
 
