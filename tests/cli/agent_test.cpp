@@ -369,12 +369,38 @@ TEST(AgentCheck, ErrorsHaveTheirPlaces) {
               HasSubstr("a.toml:3:14: export.attributes: "));
   EXPECT_THAT(error("[files]\noutput = [\"a.pb.gz\"]\n"), HasSubstr("a.toml:2:10: files.output: "));
   EXPECT_THAT(error("[profile]\n"), HasSubstr("the profiles have no output"));
+  EXPECT_THAT(error(url + "spool = \"/tmp/x\"\nspool_bytes = \"12\"\n"),
+              HasSubstr("a.toml:4:15: export.spool_bytes: --spool-bytes: "));
+  const std::string trace = "[[trace]]\nfile = \"/usr/bin/true\"\nprobes = [\"shop:order\"]\n";
+  EXPECT_THAT(error(url + trace + "name = \"a\"\n" + trace + "name = \"a\"\n"),
+              HasSubstr("a.toml:10:8: trace.name: two [[trace]] have the name a"));
+  EXPECT_THAT(error(url + trace + "name = \"a\"\nsum = \"arg0\"\n" + trace +
+                    "name = \"b\"\nhist = \"arg0\"\n"),
+              HasSubstr("a.toml:12:8: trace.hist: sum and hist are one metric"));
   // The parser would need more stack for it than there is.
   std::string deep = "a";
   for (int i = 0; i < 200'000; ++i) deep += ".a";
   EXPECT_THAT(error("# ...\n" + deep + " = 1\n"), HasSubstr("a.toml:2: a key has too many parts"));
   EXPECT_THAT(error("[" + deep + "]\n"), HasSubstr("a.toml:1: a key has too many parts"));
   EXPECT_EQ(vitrine({"agent", "--check", (folder / "none.toml").string()}).status, 4);
+}
+
+TEST(AgentCheck, FilesNeedADirectory) {
+  Folder folder;
+  const std::string none = (folder / "none").string(), file = (folder / "file").string();
+  write_file(file, "");
+  const std::string url = "[export]\nurl = \"otlp+http://localhost\"\n";
+  const Outcome output = check(folder, "[files]\noutput = [\"" + none + "/%t.folded\"]\n");
+  EXPECT_EQ(output.status, 4);
+  EXPECT_THAT(output.err, HasSubstr("a.toml:2:10: files.output: " + none + ": No such file"));
+  const Outcome spool = check(folder, url + "spool = \"" + file + "\"\n");
+  EXPECT_EQ(spool.status, 4);
+  EXPECT_THAT(spool.err, HasSubstr("a.toml:3:9: export.spool: " + file + ": Not a directory"));
+  const Outcome text =
+      check(folder, url + "[metrics]\nby = [\"process\"]\ntextfile = \"" + none + "/x.prom\"\n");
+  EXPECT_EQ(text.status, 4);
+  EXPECT_THAT(text.err, HasSubstr("a.toml:5:12: metrics.textfile: " + none + ": No such file"));
+  EXPECT_EQ(check(folder, url + "spool = \"" + none + "\"\n").status, 0);  // it is made
 }
 
 TEST(AgentCheck, ErrorsOfTheEnvironmentNameItsVariable) {

@@ -24,7 +24,8 @@ class AgentCommand : public Command {
          "engine, writes it to files, or both, as profile --continuous does. FILE is TOML. Each "
          "key is also an option; an option overrides the file. Without FILE, only the options "
          "apply.",
-         "--check validates the file, prints the effective configuration with the source of each "
+         "--check validates the file and that its files and spool have a directory, prints the "
+         "effective configuration with the source of each "
          "value, and ends. The output is a configuration file, too; values of headers are hidden.",
          "SIGHUP reads the file again. A file that is invalid, or cannot take effect, is "
          "reported with line and column, and the previous configuration stays in force. A new one "
@@ -92,6 +93,7 @@ class AgentCommand : public Command {
     write_output(configuration.text());
     (void)flush_output();
     TRY(complete);
+    TRY(configuration.check_places());
     return exit_done;
   }
 

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/text.hpp"
@@ -349,7 +352,61 @@ Result<void> check_measures(const std::vector<AgentSetting>& settings) {
               "set on_cpu or off_cpu to true");
 }
 
+/// Where a key of a table is set, or else the table begins, as the begin of a message.
+std::string place_in(const std::vector<AgentSetting>& table, std::string_view name) {
+  const auto is_set = [](const AgentSetting& setting) { return !setting.source.empty(); };
+  auto its = std::ranges::find_if(table, [&](const AgentSetting& setting) {
+    return setting.key.name == name && is_set(setting);
+  });
+  if (its == table.end()) its = std::ranges::find_if(table, is_set);
+  return its == table.end() ? std::string() : fmt::format("{}: {}: ", its->source, its->key.name);
+}
+
+/// Whether a directory is there to write to. For root only a read-only file system is none; others may run the check
+/// that is for root's service.
+Result<void> check_directory(const std::filesystem::path& directory) {
+  std::error_code error;
+  const auto status = std::filesystem::status(directory, error);
+  int number = error.value();
+  if (!error && !std::filesystem::is_directory(status)) number = ENOTDIR;
+  if (number == 0 && ::access(directory.c_str(), W_OK) != 0 && (::geteuid() == 0 || errno == EROFS))
+    number = errno;
+  // Of a path in /proc/PID or another user's home it is not known here.
+  if (number == 0 || number == EACCES) return {};
+  return fail(code_of_errno(number),
+              fmt::format("{}: {}", directory.string(), std::strerror(number)));
+}
+
+/// What the service manager makes for the packaged service, at its start.
+constexpr std::string_view state_directory = "/var/lib/vitrine-agent";
+
+Result<void> check_place(const std::string& path, std::string_view key) {
+  if (path.empty() || path == agent::standard_output) return {};
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::absolute(path, error).lexically_normal();
+  // What is there already: a spool is a directory.
+  const bool is_spool = key == "export.spool";
+  const bool is_there = is_spool && std::filesystem::exists(whole, error);
+  const std::filesystem::path directory = is_there ? whole : whole.parent_path();
+  const bool is_made = directory.string().starts_with(state_directory) &&
+                       !std::filesystem::exists(state_directory, error);
+  return is_made ? Result<void>() : check_directory(directory);
+}
+
 }  // namespace
+
+Result<void> AgentConfiguration::check_places() const {
+  for (const AgentSetting& setting : settings) {
+    const std::string_view name = setting.key.name;
+    if (name != "files.output" && name != "export.spool" && name != "metrics.textfile") continue;
+    for (const std::string& path : setting.values)
+      if (auto there = check_place(path, name); !there)
+        return fail(there.error().code,
+                    fmt::format("{}: {}: {}", setting.source, name, there.error().message),
+                    "give it a place in a directory that is there and can be written to");
+  }
+  return {};
+}
 
 Result<AgentConfiguration> configure_agent(const std::string& file, const GivenOptions& given) {
   const KeptSecret secret;
@@ -386,6 +443,8 @@ Result<AgentConfiguration> configure_agent(const std::string& file, const GivenO
       return tl::unexpected(
           blamed_setting(std::move(table.error()), settings,
                          [&](const auto& words) { return trace_of(words, redaction); }));
+    table->name_at = place_in(settings, "trace.name");
+    table->hist_at = place_in(settings, "trace.hist");
     table->identity = hidden;
     for (const std::string& word : words_of(settings)) table->identity += word + '\0';
     configuration.request->traces.push_back(std::move(*table));

@@ -67,6 +67,9 @@ struct AgentConfiguration {
   /// As a file of its own, with where each value is from. Headers may hold secrets: only their
   /// names.
   [[nodiscard]] std::string text() const;
+  /// Whether files and the spool have directories to be in. Errors: not_found, not_permitted, failed; with line and
+  /// column.
+  [[nodiscard]] Result<void> check_places() const;
   /// Whether the settings below these tables ("export.") are the same in both.
   [[nodiscard]] bool same(const AgentConfiguration& other,
                           const std::vector<std::string>& tables) const;

@@ -77,18 +77,21 @@ Result<void> TraceTable::take(const Redaction& redaction) {
 
 Result<void> check_together(std::span<const TraceTable> tables) {
   std::set<std::string> names;
-  const auto has = [&](query::ReductionKind kind) {
-    return std::ranges::any_of(tables, [&](const TraceTable& table) {
+  const auto find = [&](query::ReductionKind kind) {
+    return std::ranges::find_if(tables, [&](const TraceTable& table) {
       return adds_up(table.options.query) && table.options.query.reduction->kind == kind;
     });
   };
   for (const TraceTable& table : tables)
     if (!names.insert(table.name).second)
-      return fail(ErrorCode::usage, fmt::format("two [[trace]] have the name {}", table.name),
+      return fail(ErrorCode::usage,
+                  fmt::format("{}two [[trace]] have the name {}", table.name_at, table.name),
                   "set name in one of them");
-  if (has(query::ReductionKind::sum) && has(query::ReductionKind::histogram))
+  const auto histogram = find(query::ReductionKind::histogram);
+  if (find(query::ReductionKind::sum) != tables.end() && histogram != tables.end())
     return fail(ErrorCode::usage,
-                "sum and hist are one metric, which cannot be a summary and a histogram",
+                histogram->hist_at +
+                    "sum and hist are one metric, which cannot be a summary and a histogram",
                 "use hist in all: a histogram has the sum, too");
   return {};
 }

@@ -39,6 +39,8 @@ class TraceTable {
   std::string name;  ///< of its metrics, as the label `trace`
   observe::TraceOptions options;
   std::size_t label_values = 0;
+  std::string name_at,
+      hist_at;  ///< where they are set, for messages: "agent.toml:9:8: trace.name: "
 
   [[nodiscard]] exporter::Signal signal() const { return signal_of(options.query); }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "base/limits.hpp"
 #include "cli/output/text.hpp"
 #include "cli/shell/report.hpp"
@@ -11,6 +13,7 @@
 namespace vitrine::cli {
 namespace {
 
+/// Of a request, and of a spool, which would have room for none.
 constexpr std::size_t min_export_bytes = 64 * 1024;
 
 std::string_view one_of(exporter::Signal signal) {
@@ -53,9 +56,11 @@ void EngineOptions::define(CLI::App& app, std::string_view what, std::string_vie
       ->option_text("DIR");
   app.add_option(
          "--spool-bytes", options_.spool_bytes,
-         fmt::format("Limit of the spool; the oldest {} are dropped (256MiB; in memory 64MiB)",
+         fmt::format("Limit of the spool, at least 64KiB; the oldest {} are dropped (256MiB; in "
+                     "memory 64MiB)",
                      what))
       ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(min_export_bytes, std::numeric_limits<std::size_t>::max()))
       ->option_text("SIZE");
 }
 
