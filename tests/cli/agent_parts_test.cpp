@@ -9,10 +9,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <protozero/pbf_reader.hpp>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "agent/http_server.hpp"
@@ -20,6 +22,7 @@
 #include "base/file_descriptor.hpp"
 #include "cli/pages.hpp"
 #include "cli/shell/confinement.hpp"
+#include "cli/trace/output.hpp"
 #include "cli/trace/sending.hpp"
 #include "export/receiver.hpp"
 #include "sandbox/capabilities.hpp"
@@ -94,6 +97,33 @@ TEST(TraceSender, RecordsHaveTheTimeOfAClockThatWasSet) {
   EXPECT_LT(lag_ns(), tolerance_ns);
   EXPECT_TRUE((*sender)->finish());
   set_ahead_s = 0;
+}
+
+TEST(TraceOutput, FiresHaveTheTimeOfAClockThatWasSet) {
+  constexpr std::int64_t hour_s = 3600, second_ns = 1'000'000'000;
+  const format::LabelSet labels;
+  observe::TraceEvent event;
+  event.probe = "shop:order";
+  event.labels = &labels;
+  TraceJson json;
+  TraceText text(Style(false));
+  /// Whole hours, in text the digits of them.
+  const auto hours = [&] {
+    std::string line, words;
+    json.append(event, line);
+    text.append(event, words);
+    const std::string ns = nlohmann::json::parse(line)["ts_ns"];
+    return std::pair(std::stoll(ns) / second_ns / hour_s, words.substr(0, 2));
+  };
+  event.time_ns = now_ns(CLOCK_MONOTONIC);
+  const auto before = hours();
+  set_ahead_s = hour_s;
+  event.time_ns += 2 * second_ns;
+  const auto after = hours();
+  set_ahead_s = 0;
+  // Two seconds may be those of another hour, too.
+  EXPECT_GE(after.first, before.first + 1);
+  EXPECT_NE(after.second, before.second);
 }
 
 TEST(WithInEffect, CapabilitiesAreOutOfEffectAgainWhereTheWorkThrows) {

@@ -154,10 +154,8 @@ std::string value_text(const probe::Value& value, query::Format format, std::uin
   return std::visit(PlainText{}, value);
 }
 
-TraceText::TraceText(const Style& style) : style_(style), wall_clock_ns_(wall_clock_offset_ns()) {}
-
 void TraceText::append_time(std::uint64_t monotonic_ns, std::string& out) {
-  const std::int64_t ns = static_cast<std::int64_t>(monotonic_ns) + wall_clock_ns_;
+  const std::int64_t ns = static_cast<std::int64_t>(monotonic_ns) + clock_.offset_at(monotonic_ns);
   const std::time_t second = ns / 1'000'000'000;
   if (second != second_) {
     std::tm local{};
@@ -322,11 +320,10 @@ Json flaws_json(const observe::TraceEvent& event) {
 
 }  // namespace
 
-TraceJson::TraceJson() : wall_clock_ns_(wall_clock_offset_ns()) {}
-
 void TraceJson::append(const observe::TraceEvent& event, std::string& out) {
+  const std::int64_t wall_clock_ns = clock_.offset_at(event.time_ns);
   out += "{\"ts_ns\":\"";
-  append_number(out, static_cast<std::int64_t>(event.time_ns) + wall_clock_ns_);
+  append_number(out, static_cast<std::int64_t>(event.time_ns) + wall_clock_ns);
   out += "\",\"pid\":";
   append_number(out, event.pid);
   out += ",\"tid\":";
@@ -346,7 +343,7 @@ void TraceJson::append(const observe::TraceEvent& event, std::string& out) {
     out += ",\"duration_ns\":";
     append_number(out, event.time_ns - event.start->time_ns);
     out += ",\"start\":{\"ts_ns\":\"";
-    append_number(out, static_cast<std::int64_t>(event.start->time_ns) + wall_clock_ns_);
+    append_number(out, static_cast<std::int64_t>(event.start->time_ns) + wall_clock_ns);
     out += "\",\"probe\":";
     append_text(out, event.start->probe);
     out += ",\"module\":";

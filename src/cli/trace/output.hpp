@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/output/text.hpp"
+#include "cli/trace/wall_clock.hpp"
 #include "observe/trace/trace.hpp"
 
 namespace vitrine::cli {
@@ -54,7 +55,7 @@ std::string value_text(const probe::Value& value, query::Format format, std::uin
 /// Lays out one line an event; columns are as wide as what came so far.
 class TraceText {
  public:
-  explicit TraceText(const Style& style);
+  explicit TraceText(const Style& style) : style_(style) {}
 
   /// "13:05:12.345678  shop 4242/4243  shop:order(id=17, item="kettle")  tenant=acme trace=…", and
   /// below it the stack, if there is one. Adds it and a newline. Of a slow pair: "12.3ms
@@ -67,7 +68,7 @@ class TraceText {
   std::string set_text(const format::LabelSet& set) const;
 
   Style style_;
-  std::int64_t wall_clock_ns_;  ///< to be added to the clock of events
+  WallClock clock_;
   std::size_t thread_width_ = 0;
   std::size_t probe_width_ = 0;
   std::int64_t second_ = -1;  ///< since 1970
@@ -79,8 +80,6 @@ class TraceText {
 
 class TraceJson {
  public:
-  TraceJson();
-
   /// Adds {"ts_ns","pid","tid","cpu","comm","probe","module","site","args":[…],"labels":[…], and when
   /// there are such: "arg_names","trace_id","span_id","trace_flags","labels_error","stack",
   /// "truncated","defects"}, and a newline. Of a slow pair, whose end it is, also "duration_ns" and
@@ -88,7 +87,7 @@ class TraceJson {
   void append(const observe::TraceEvent& event, std::string& out);
 
  private:
-  std::int64_t wall_clock_ns_;  ///< what the event's clock lacks to the time since 1970
+  WallClock clock_;
   LabelTexts labels_;
 };
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "base/clock.hpp"
 #include "cli/output/text.hpp"
 #include "cli/shell/confinement.hpp"
@@ -17,7 +15,6 @@ namespace {
 constexpr std::chrono::seconds longest_stay{1};          // of fires, until they are handed over
 constexpr std::chrono::seconds last_chance_of_trace{5};  // for what is left at the end
 constexpr std::size_t usual_request_bytes = std::size_t{1} << 20;
-constexpr std::int64_t min_clock_step_ns = 1'000'000;  // above what reading two clocks takes
 
 }  // namespace
 
@@ -40,15 +37,14 @@ TraceSender::TraceSender(std::unique_ptr<exporter::Exporter> exporter, std::size
       spool_(std::move(spool)),
       signal_(signal),
       requests_(request_bytes),
-      wall_clock_ns_(wall_clock_offset_ns()),
       start_ns_(unix_time_ns()),
       no_resource_(observe::encoded_resource(0)),
       next_out_(Clock::now() + longest_stay) {}
 
 void TraceSender::add(const observe::TraceEvent& event) {
   requests_.add(event.resource.empty() ? no_resource_ : std::string(event.resource),
-                event.start ? telemetry::encode(observe::span_of(event, wall_clock_ns_, ids_))
-                            : telemetry::encode(observe::log_record_of(event, wall_clock_ns_)));
+                event.start ? telemetry::encode(observe::span_of(event, clock_.offset_ns(), ids_))
+                            : telemetry::encode(observe::log_record_of(event, clock_.offset_ns())));
   if (requests_.bytes() >= request_bytes_) take_out(true);
 }
 
@@ -64,16 +60,10 @@ void TraceSender::send(const std::vector<telemetry::Metric>& metrics, const std:
   take_out(true);
 }
 
-/// The clock may be set while events come, and the time that a machine sleeps is not in theirs.
-void TraceSender::look_at_clock() {
-  const std::int64_t now = wall_clock_offset_ns();
-  if (std::abs(now - wall_clock_ns_) > min_clock_step_ns) wall_clock_ns_ = now;
-}
-
 void TraceSender::take_out(bool all) {
   if (!all && Clock::now() < next_out_) return;
   next_out_ = Clock::now() + longest_stay;
-  look_at_clock();
+  clock_.look();
   for (std::string& request : requests_.take()) exporter_->send(std::move(request));
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/result.hpp"
 #include "cli/sending/engine.hpp"
+#include "cli/trace/wall_clock.hpp"
 #include "export/exporter.hpp"
 #include "observe/trace/trace.hpp"
 #include "telemetry/metrics.hpp"
@@ -43,7 +44,7 @@ class TraceSender {
   [[nodiscard]] const std::string& spool() const { return spool_; }
 
   /// What to add to the clock of events for the time since 1970.
-  [[nodiscard]] std::int64_t wall_clock_ns() const { return wall_clock_ns_; }
+  [[nodiscard]] std::int64_t wall_clock_ns() const { return clock_.offset_ns(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -51,15 +52,13 @@ class TraceSender {
   TraceSender(std::unique_ptr<exporter::Exporter> exporter, std::size_t request_bytes,
               std::string spool, exporter::Signal signal);
 
-  void look_at_clock();
-
   std::unique_ptr<exporter::Exporter> exporter_;
   std::size_t request_bytes_;
   std::string spool_;
   exporter::Signal signal_;
   telemetry::Requests requests_;
   telemetry::SpanIds ids_;
-  std::int64_t wall_clock_ns_;
+  WallClock clock_;
   std::uint64_t start_ns_;   ///< Unix time: from then on metrics count
   std::string no_resource_;  ///< the resource of what belongs to no known process
   Clock::time_point next_out_;
