@@ -413,6 +413,20 @@ TEST(ProfileCommand, ShowsItsTableThoughAFileIsNotWritten) {
   EXPECT_THAT(outcome.out, HasSubstr("acme"));
 }
 
+TEST(ProfileCommand, NotesAKeyOfRedactThatNothingHas) {
+  Child subject = start_subject({"burn acme"});
+  const Directory directory;
+  const Outcome outcome =
+      profile({std::to_string(subject.pid()), "--freq", "999", "--duration", "500ms", "--redact",
+               "tenant", "--redact", "rout", "-o", directory.at("p.otlp")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("matched --redact rout\n"), Not(HasSubstr("--redact tenant"))));
+  const Outcome merged =
+      vitrine({"profile", "merge", directory.at("p.otlp"), "--redact", "tennant"});
+  EXPECT_THAT(merged.err, HasSubstr("matched --redact tennant\n"));
+}
+
 /// Of the first command in a pipe to one that reads a line and ends, and what it printed to standard error.
 std::pair<int, std::string> with_a_reader_of_one_line(const std::vector<std::string>& arguments) {
   std::vector<std::string> words{

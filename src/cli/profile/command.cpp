@@ -140,6 +140,7 @@ class ProfileCommand : public Command {
                                        : profile_once(**profiling, request_, sender.get());
     (*profiling)->end_command();
     for (const std::string& text : (*profiling)->take_notes()) note(text);
+    request_.view.report_unmet();
     if (sender && !finish(*sender)) status = exit_of_loss(status);
     return status;
   }

@@ -148,6 +148,7 @@ class ProfileMergeCommand : public Command {
     const auto files = TRY(open_profiles(files_, needs()));
     auto merged = TRY(merge_profiles(files));
     const profile::Profile selected = output_.select(std::move(merged));
+    output_.report_unmet();
     return show_profile(selected, output_, title_of_files(files_), nullptr);
   }
 
@@ -190,6 +191,7 @@ class ProfileOpenCommand : public Command {
     const auto files = TRY(open_profiles(files_, needs()));
     auto merged = TRY(merge_profiles(files));
     const profile::Profile selected = filter_.select(std::move(merged));
+    filter_.report_unmet();
     encoding_.title = title_of_files(files_);
     if (auto written = write_profile(selected, output, encoding_);
         !written && written.error().code != ErrorCode::interrupted)  // no reader is no failure

@@ -24,7 +24,20 @@ Result<void> FilterOption::take() {
   return {};
 }
 
+void FilterOption::look_at_keys(const profile::Profile& taken) const {
+  if (!redaction_.any() || taken.samples.empty()) return;
+  has_looked_ = true;
+  for (const profile::LabelSet& set : taken.label_sets)
+    for (const profile::Label& label : set) redact_.look_at_label(label.key);
+  for (const profile::Process& process : taken.processes)
+    for (const auto& attribute : process.resource) redact_.look_at_attribute(attribute.key);
+  if (taken.links.empty()) return;
+  redact_.look_at_label("trace_id");
+  redact_.look_at_label("span_id");
+}
+
 profile::Profile FilterOption::select(profile::Profile taken) const {
+  look_at_keys(taken);
   if (only_ != nullptr) taken = profile::filtered(std::move(taken), *only_);
   return profile::redacted(std::move(taken), redaction_);
 }
@@ -124,6 +137,7 @@ int write_outputs(const profile::Profile& selected, const ProfileView& view,
   int status = exit_done;
   for (const ProfileOutput& output : view.outputs) {
     const auto written = write_profile(selected, output, encoding);
+    if (!written && written.error().code == ErrorCode::interrupted) continue;  // | head
     if (!written)
       status = report(written.error());
     else if (output.path != "-")
@@ -137,7 +151,6 @@ int write_outputs(const profile::Profile& selected, const ProfileView& view,
 int show_profile(const profile::Profile& selected, const ProfileView& view,
                  const std::string& title, ProfileSender* sender) {
   const ProfileTextOptions text{.utf8 = shows_utf8()};
-    if (!written && written.error().code == ErrorCode::interrupted) continue;  // | head
   profile::EncodeOptions encoding = view.encoding;
   encoding.title = title;
   if (sender != nullptr) sender->send(selected);

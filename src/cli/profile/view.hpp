@@ -28,13 +28,20 @@ class FilterOption {
   /// shown can be filtered by.
   [[nodiscard]] profile::Profile select(profile::Profile taken) const;
   [[nodiscard]] const Redaction& redaction() const { return redaction_; }
+  /// Notes each key of --redact that nothing in what was selected has, if there was a sample.
+  void report_unmet() const {
+    if (has_looked_) redact_.report_unmet();
+  }
   /// What --filter wants; null: all.
   [[nodiscard]] const std::shared_ptr<const profile::Filter>& only() const { return only_; }
 
  private:
+  void look_at_keys(const profile::Profile& taken) const;
+
   std::string filter_;
   std::shared_ptr<const profile::Filter> only_;  ///< null: all
-  RedactOptions redact_;
+  mutable RedactOptions redact_;                 ///< of which keys have met something
+  mutable bool has_looked_ = false;
   Redaction redaction_;
 };
 
@@ -56,6 +63,7 @@ class ProfileView {
   [[nodiscard]] profile::Profile select(profile::Profile taken) const;
   [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
   [[nodiscard]] const Redaction& redaction() const { return filter_.redaction(); }
+  void report_unmet() const { filter_.report_unmet(); }
   [[nodiscard]] bool has_filter() const { return filter_.only() != nullptr; }
   /// Has samples that the view does not show left out from the start, as far as they can be known then; and
   /// those added up that differ in no more than their time: of profiles that begin every so often.

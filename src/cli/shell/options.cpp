@@ -224,6 +224,7 @@ Result<Redaction> RedactOptions::take() {
   const std::string inherited = given == nullptr ? "" : given;
   ::unsetenv(variable);
   if (keys_.empty()) return Redaction();
+  for (const std::string& key : keys_) unmet_.emplace_back(key, Redaction({key}, {}));
   if (std::ranges::count(keys_, "") != 0)
     return fail(ErrorCode::usage, "--redact has an empty KEY", "'*' is every key");
   for (const std::string& key : keys_)
@@ -238,6 +239,32 @@ Result<Redaction> RedactOptions::take() {
                     : !inherited.empty()  ? checked(inherited, variable)
                                           : random_secret());
   return Redaction(keys_, std::move(secret));
+}
+
+template <class Covers>
+void RedactOptions::look_at(Covers covers) {
+  std::erase_if(unmet_, [&](const auto& one) { return covers(one.second); });
+}
+
+void RedactOptions::look_at_label(std::string_view key) {
+  constexpr std::string_view of_waker = "waker.";
+  look_at([&](const Redaction& one) {
+    return one.covers_label(key) ||
+           (key.starts_with(of_waker) && one.covers_label(key.substr(of_waker.size())));
+  });
+}
+
+void RedactOptions::look_at_attribute(std::string_view key) {
+  look_at([&](const Redaction& one) { return one.covers_attribute(key); });
+}
+
+void RedactOptions::look_at_argument(std::size_t number, std::string_view name) {
+  look_at([&](const Redaction& one) { return one.covers_argument(number, name); });
+}
+
+void RedactOptions::report_unmet() const {
+  for (const auto& [key, its] : unmet_)
+    note(fmt::format("no label, attribute or argument matched --redact {}", key));
 }
 
 namespace {

@@ -137,8 +137,19 @@ class RedactOptions {
   /// taken out of the environment, so that no program that is started has it. Errors: usage.
   Result<Redaction> take();
 
+  // A slip in a KEY would show what is to be hidden: which of them met something is kept.
+  void look_at_label(std::string_view key);
+  void look_at_attribute(std::string_view key);
+  void look_at_argument(std::size_t number, std::string_view name);
+  /// Notes each KEY that met nothing. To be called where something was looked at.
+  void report_unmet() const;
+
  private:
+  template <class Covers>
+  void look_at(Covers covers);
+
   std::vector<std::string> keys_;
+  std::vector<std::pair<std::string, Redaction>> unmet_;  ///< by key
   std::string secret_file_;
 };
 

@@ -288,6 +288,7 @@ class TraceCommand : public Command {
     (*trace)->end_command();
     print_notes(**trace);
     if (shown_ > 0) names_.report();
+    if (shown_ > 0) redact_.report_unmet();
     if (options_.query.slower) sum_up(**trace);
     if (observe::adds_up(options_.query)) {
       auto table = TRY((*trace)->reduction());
@@ -416,6 +417,7 @@ class TraceCommand : public Command {
       if (is_over()) return;
       ++shown_;
       names_.look_at(event);
+      look_at_redaction(event);
       if (sender_) sender_->add(event);
       if (sender_ && !json_) return;
       if (json_)
@@ -442,6 +444,16 @@ class TraceCommand : public Command {
         ending = exit_done;
       if (ending) trace.detach();
     }
+  }
+
+  void look_at_redaction(const observe::TraceEvent& event) {
+    if (!options_.query.redaction.any()) return;
+    for (const format::Label& label : event.labels->labels) redact_.look_at_label(label.key);
+    for (std::size_t i = 0; i < event.arguments.size(); ++i)
+      redact_.look_at_argument(i, event.arguments[i].name);
+    if (!event.labels->trace) return;
+    redact_.look_at_label("trace_id");
+    redact_.look_at_label("span_id");
   }
 
   /// Shows what comes in this time, all of one batch in one write. Returns how much came.
