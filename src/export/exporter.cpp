@@ -288,9 +288,12 @@ class ThreadedExporter final : public Exporter {
       notes_.add(fmt::format("{} accepts {} again", endpoint_.name, names_of(signal_).name));
     if (trouble_.add(text, Clock::now())) {
       reported_failure_ = reported_failure_ || failing_;
-      const char* consequence = outcome == Outcome::taken     ? ""
-                                : outcome == Outcome::retried ? "; retrying"
-                                                              : "; the request was dropped";
+      // Others may send there, too, and meet the same.
+      const std::string_view name = names_of(signal_).name;
+      const std::string consequence = outcome == Outcome::taken ? ""
+                                      : outcome == Outcome::retried
+                                          ? fmt::format("; retrying {}", name)
+                                          : fmt::format("; the request was dropped ({})", name);
       notes_.add(fmt::format("{}: {}{}", endpoint_.name, text, consequence));
     }
   }

@@ -165,13 +165,12 @@ Result<void> check_tls_files(const CurlLibrary& curl, const ExportOptions& optio
       return fail(
           ErrorCode::usage,
           fmt::format("invalid authorities {}: {}", options.authorities, one_line(text.data())),
-          "OTEL_EXPORTER_OTLP_CERTIFICATE names a PEM file with certificates");
+          "a PEM file with certificates is required");
     case CURLE_SSL_CERTPROBLEM:
       return fail(ErrorCode::usage,
                   fmt::format("invalid client certificate {}: {}", options.certificate,
                               one_line(text.data())),
-                  "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY name "
-                  "PEM files that belong together");
+                  "a certificate and its key, in PEM files, are required");
     default:
       return {};
   }
@@ -382,6 +381,13 @@ class CurlPost final : public Post {
           return "its certificate is not valid (" + text + ")";
         return "its certificate is not trusted (" + text +
                "); OTEL_EXPORTER_OTLP_CERTIFICATE can name a file with the signing authority";
+      case CURLE_SSL_CONNECT_ERROR:  // as OpenSSL and GnuTLS report it
+        if (contains_any(text,
+                         {"wrong version number", "packet length too long", "http request",
+                          "unexpected TLS packet", "packet with illegal or unsupported version"}))
+          return fmt::format("it does not speak TLS ({}); use otlp+{}://", text,
+                             is_grpc() ? "grpc" : "http");
+        return text;
       case CURLE_WRITE_ERROR:
         return "its response is too long, or there is no memory for it";
       default:

@@ -89,7 +89,7 @@ TEST_P(ExportTo, LabelsArrive) {
   Child command = profile({pid_of(target), "--duration", "1s", "--export", collector.url()},
                           {"OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20s3cret"});
   EXPECT_EQ(command.wait(patience), 0);
-  EXPECT_THAT(command.rest_of_errors(), HasSubstr("sent 1 request\n"));
+  EXPECT_THAT(command.rest_of_errors(), HasSubstr("profiles: sent 1 request\n"));
   collector.next();
   const Request request = collector.next();
   EXPECT_EQ(request.headers["authorization"], "Bearer s3cret");
@@ -105,7 +105,7 @@ TEST(ExportOverGrpc, LabelsArrive) {
   Child command = profile({pid_of(target), "--duration", "1s", "--export", collector.url(), "-o",
                            (folder / "p.ndjson").string()});
   EXPECT_EQ(command.wait(patience), 0);
-  EXPECT_THAT(command.rest_of_errors(), HasSubstr("sent 1 request\n"));
+  EXPECT_THAT(command.rest_of_errors(), HasSubstr("profiles: sent 1 request\n"));
   collector.next();
   EXPECT_EQ(totals({collector.next()})["acme"][0], total_of_files(folder, "acme"));
 }

@@ -89,6 +89,18 @@ TEST_P(Tls, NamedAuthoritiesAreInsteadOfTheSystems) {
   }).join();
 }
 
+TEST_P(Tls, ACollectorWithoutItIsNamed) {
+  Receiver plain(GetParam(), {"200"});
+  ExportOptions its = options("localhost");
+  its.url = "otlp+https://127.0.0.1:" + plain.port();
+  const auto to = Exporter::open(its).value();
+  to->send("a");
+  const std::string next = "use otlp+http://";
+  EXPECT_THAT(test::notes_until(*to, next),
+              testing::AllOf(HasSubstr("it does not speak TLS"), HasSubstr(next),
+                             HasSubstr("; retrying profiles")));
+}
+
 TEST_P(Tls, OneOfAnotherNameIsNoMatterOfAuthorities) {
   const Folder folder;
   const Certificate other(folder, "DNS:other.example");

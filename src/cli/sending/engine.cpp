@@ -99,7 +99,8 @@ Result<exporter::ExportOptions> EngineOptions::take(exporter::Signal signal,
 bool report_sent(const exporter::ExportCounters& counters, const std::string& spool,
                  exporter::Signal signal) {
   const bool stays = !spool.empty();
-  std::string text = "sent " + counted(counters.sent, "request");
+  std::string text = fmt::format("{}: sent {}", exporter::names_of(signal).name,
+                                 counted(counters.sent, "request"));
   const auto add = [&](std::uint64_t count, const char* what) {
     if (count != 0) text += fmt::format(", {} {}", count, what);
   };
