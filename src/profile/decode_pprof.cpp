@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/limits.hpp"
@@ -41,6 +42,9 @@ class PprofReader {
     if (negative_ != 0)
       add_remark(reading_.profile,
                  fmt::format("{} samples have negative values, which count as 0", negative_));
+    if (timeless_ != 0)
+      add_remark(reading_.profile,
+                 fmt::format("{} samples have a count and no time: they are left out", timeless_));
     return std::move(reading_.profile);
   }
 
@@ -437,6 +441,8 @@ class PprofReader {
     const std::uint64_t waiting = time_at(row, waiting_, waiting_unit_);
     const std::uint64_t period = time_ns(period_, period_unit_);
     const std::uint64_t all = ticks_ ? time_at(row, ticks_, 1) : 0;
+    negative_ += std::exchange(is_negative_, false);
+    timeless_ += all != 0 && on_cpu == 0 && waiting == 0;
     // One row may be of both measures; its count is that of both.
     std::uint64_t ticks = all;
     if (!ticks_ && on_cpu_ && period != 0) ticks = on_cpu / period;
@@ -457,7 +463,7 @@ class PprofReader {
   std::uint64_t time_at(const Row& row, std::optional<std::size_t> column, std::uint64_t unit) {
     if (!column) return 0;
     const std::int64_t value = row.values[*column];
-    negative_ += value < 0;
+    is_negative_ = is_negative_ || value < 0;
     return time_ns(value, unit);
   }
 
@@ -501,7 +507,8 @@ class PprofReader {
   KnownSamples<RawLabel> labelled_;
   std::vector<std::optional<StackEnd>> ends_;  ///< of locations that mark one
   std::size_t lines_ = 0;
-  std::uint64_t negative_ = 0;
+  std::uint64_t negative_ = 0, timeless_ = 0;  ///< samples
+  bool is_negative_ = false;                   ///< the one that is being read
   Place place_;
 };
 

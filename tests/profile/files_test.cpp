@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
+#include <protozero/pbf_writer.hpp>
 #include <random>
 #include <sstream>
 
@@ -284,6 +286,32 @@ TEST_F(OfGo, BytesAreNoTime) {
   ASSERT_FALSE(heap);
   EXPECT_EQ(heap.error().code, ErrorCode::unsupported);
   EXPECT_THAT(heap.error().message, HasSubstr("inuse_space/bytes"));
+}
+
+/// A pprof file of samples with a count and a time on the CPU each.
+std::string pprof_of(const std::vector<std::array<std::int64_t, 2>>& samples) {
+  std::string file;
+  protozero::pbf_writer profile(file);
+  for (const std::int64_t type : {1, 3}) {
+    protozero::pbf_writer value_type(profile, 1);
+    value_type.add_int64(1, type);
+    value_type.add_int64(2, type + 1);
+  }
+  for (const auto& values : samples)
+    protozero::pbf_writer(profile, 2).add_packed_int64(2, values.begin(), values.end());
+  for (const char* text : {"", "samples", "count", "cpu", "nanoseconds"})
+    profile.add_string(6, text);
+  return file;
+}
+
+TEST(FilesOfOthers, RemarksCountSamples) {
+  const Profile negative = decoded(pprof_of({{5, 50}, {-2, -20}, {-1, 7}}));
+  EXPECT_THAT(negative.problems,
+              testing::ElementsAre(testing::StartsWith("2 samples have negative values")));
+  const Profile timeless = decoded(pprof_of({{5, 0}, {0, 0}, {1, 9}, {3, 0}}));
+  EXPECT_THAT(timeless.problems,
+              testing::ElementsAre(testing::StartsWith("2 samples have a count and no time")));
+  EXPECT_EQ(timeless.samples.size(), 1U);
 }
 
 // Merging.
