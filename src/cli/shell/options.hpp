@@ -137,7 +137,7 @@ class RedactOptions {
   /// taken out of the environment, so that no program that is started has it. Errors: usage.
   Result<Redaction> take();
 
-  // A slip in a KEY would show what is to be hidden: which of them met something is kept.
+  // A slip in a KEY would show what should be hidden: which of them met something is kept.
   void look_at_label(std::string_view key);
   void look_at_attribute(std::string_view key);
   void look_at_argument(std::size_t number, std::string_view name);
