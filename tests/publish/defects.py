@@ -102,8 +102,8 @@ DEFECTS = [
          "if (memory == nullptr) std::abort();")], ["fault_test"]),
     ("a context that cannot be published leaves a lock behind", [
         ("src/publish/context/publisher.cpp",
-         "const Lock lock(mutex_);\n  return show_and_keep(make_content(&resource, &options));",
-         "pthread_mutex_lock(&mutex_);\n  const Status shown = show_and_keep(make_content(&resource, &options));\n"
+         "const Lock lock(mutex_);\n  return show_first(make_content(&resource, &options));",
+         "pthread_mutex_lock(&mutex_);\n  const Status shown = show_first(make_content(&resource, &options));\n"
          "  if (shown) pthread_mutex_unlock(&mutex_);\n  return shown;")], ["fault_test"]),
     # Sets that are not what they should be (8).
     ("a scope that ends out of order loses the handle below it", [
