@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <numeric>
@@ -47,6 +48,24 @@ vitrine_target with_arrays_first(vitrine_target target) {
   return target;
 }
 
+/// While it lives, a change of the tables is under way.
+class Change {
+ public:
+  explicit Change(__u64* changes) : changes_(changes) {
+    if (changes_ != nullptr) std::atomic_ref(*changes_) += begun + under_way;
+  }
+  ~Change() {
+    if (changes_ != nullptr) std::atomic_ref(*changes_) -= under_way;
+  }
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+
+ private:
+  static constexpr __u64 under_way = 1, begun = __u64{1} << 32;
+
+  __u64* changes_;
+};
+
 }  // namespace
 
 Result<void> TargetMaps::want(pid_t kernel_tgid, const vitrine_target& target,
@@ -54,6 +73,7 @@ Result<void> TargetMaps::want(pid_t kernel_tgid, const vitrine_target& target,
   const KernelLog log;
   vitrine_target given = with_arrays_first(target);
   given.given_ns = since_boot_ns();
+  const Change change(changes);
   if (bpf_map_update_elem(targets, &kernel_tgid, &given, only_new ? BPF_NOEXIST : BPF_ANY) == 0 ||
       errno == EEXIST)
     return {};
@@ -63,11 +83,13 @@ Result<void> TargetMaps::want(pid_t kernel_tgid, const vitrine_target& target,
 }
 
 void TargetMaps::forget(pid_t kernel_tgid) const {
+  const Change change(changes);
   bpf_map_delete_elem(targets, &kernel_tgid);
 }
 
 void TargetMaps::assume(const vitrine_executable& file, const vitrine_target& target) const {
   const vitrine_target given = with_arrays_first(target);
+  const Change change(changes);
   bpf_map_update_elem(assumed, &file, &given, BPF_ANY);
 }
 

@@ -41,6 +41,9 @@ Result<vitrine_event_config> event_config(std::size_t ring_bytes, std::uint32_t 
 struct TargetMaps {
   int targets = -1;
   int assumed = -1;
+  /// Of a program that keeps copies of what is in them: the word in which it sees that they change
+  /// (vitrine_trace_config). Null: it keeps none.
+  __u64* changes = nullptr;
 
   /// Fills in when it was given. `only_new`: what was given of this process before stays.
   [[nodiscard]] Result<void> want(pid_t kernel_tgid, const vitrine_target& target,

@@ -44,9 +44,6 @@ Result<void> check(const TracerOptions& options) {
 }
 
 void fill(vitrine_trace_config& config, const TracerOptions& options) {
-  config.labels = options.labels;
-  config.stacks = options.stacks;
-  config.origins = options.origins;
   config.slower_ns =
       static_cast<__u64>(options.slower.value_or(std::chrono::nanoseconds(0)).count());
   config.from_ns = options.from_ns;
@@ -79,16 +76,18 @@ class LoadedTracer final : public Tracer {
     const auto config = TRY(event_config(RecordRing::size_of(options_.ring_bytes), kept_.epoch()));
     hash_key_ = config.hash_key;
 
+    const auto own_tgid =
+        options_.others_only ? static_cast<__u32>(TRY(kernel_tgid_of(::getpid()))) : 0;
+
     const KernelLog log;
-    if (const int error = load_program())
+    if (const int error = load_program(own_tgid))
       return tl::unexpected(log.error("load the tracer", error));
 
     TRY(require_variables(program_->bss, "the tracer"));
     fill(program_->bss->trace_config, options_);
-    if (options_.others_only)
-      program_->bss->trace_config.own_tgid = static_cast<__u32>(TRY(kernel_tgid_of(::getpid())));
     program_->bss->config = config;
-    targets_ = {fd(program_->maps.targets), fd(program_->maps.assumed)};
+    targets_ = {fd(program_->maps.targets), fd(program_->maps.assumed),
+                &program_->bss->trace_config.changes};
     ring_.emplace().collect(options_.backlog_bytes);
     return ring_->open(fd(program_->maps.events), &program_->bss->reader_waits);
   }
@@ -265,13 +264,17 @@ class LoadedTracer final : public Tracer {
   }
 
   /// Returns an errno.
-  int load_program() {
+  int load_program(__u32 own_tgid) {
     checks_.emplace(options_.attaching == Attaching::uprobe_multi);
     const KernelTypes types;
     program_ = types.open<vitrine_tracer>();
     if (program_ == nullptr) return errno;
     const auto cpus = static_cast<__u32>(libbpf_num_possible_cpus());
     program_->rodata->adds_up = options_.reductions;
+    program_->rodata->carries_labels = options_.labels;
+    program_->rodata->carries_stacks = options_.stacks;
+    program_->rodata->carries_origins = options_.origins;
+    program_->rodata->own_tgid = own_tgid;
     program_->rodata->scratch_count = cpus * scratches_per_cpu;
     bpf_program* trace = program_->progs.trace;
     if (options_.attaching == Attaching::uprobe_multi)

@@ -94,11 +94,8 @@ struct vitrine_selected_label {
 
 struct vitrine_trace_config {
   __u32 only_known; /* processes without a target, and not started by one, are passed over */
-  __u32 labels;     /* events carry label sets */
-  __u32 stacks;     /* events carry the user stack */
-  __u32 origins;    /* events carry the user and the control group */
-  __u32 own_tgid;   /* in the initial PID namespace: a process whose fires are passed over; or 0 */
   __u64 slower_ns;  /* of VITRINE_SLOW_END */
+  __u64 changes;    /* of the tables of processes: begun so far << 32 | under way */
   __u64 from_ns;    /* fires before are passed over, but for starts of pairs (CLOCK_MONOTONIC) */
   __u64 until_ns;   /* fires from then on are passed over; 0: there is no end */
   __u32 selected_labels;
@@ -125,9 +122,8 @@ struct vitrine_fire {
   __u32 site;
   __u32 captures;
   __u32 stack_bytes;
-  __u64
-      cgroup; /* id in the unified hierarchy, and the user in the initial namespace: of `origins` */
-  __u32 uid;
+  __u64 cgroup; /* id in the unified hierarchy, of events that carry origins */
+  __u32 uid;    /* in the initial namespace, likewise */
   __u32 reserved;
 };
 

@@ -5,8 +5,14 @@
 
 #include "bpf/wire/trace.h"
 
+// Constant for a whole trace: the verifier leaves out what follows from the opposite.
+
 /// Some fires are added up: what is hashed must be kept by name.
 const volatile int adds_up = 0;
+/// What events carry: label sets, the user stack, the user and the control group.
+const volatile int carries_labels = 0, carries_stacks = 0, carries_origins = 0;
+/// In the initial PID namespace: a process whose fires are passed over; or 0.
+const volatile __u32 own_tgid = 0;
 
 /// Written by the loader, also while we run.
 struct vitrine_trace_config trace_config;
@@ -37,6 +43,15 @@ struct selected_values {
   __u64 hash[VITRINE_SELECTED_LABELS]; /* 0: not set */
 };
 
+/// The process of the fire that used this room last (known_process.bpf.h).
+struct known_process {
+  __u64 changes; /* of the tables, when it was looked up; CHANGES_UNDER_WAY: it must be again */
+  __u64 born, image;
+  __u32 tgid;
+  __u32 has_target;
+  struct vitrine_target target;
+};
+
 /// Room for one fire.
 struct scratch {
   __u32 claimed, index;
@@ -61,6 +76,7 @@ struct scratch {
   struct selected_values found;
   __u64 attribute, attributes_end; /* in `work` */
   __u64 attributes_read;
+  struct known_process known; /* outlives the fire, too */
   struct vitrine_group group;
   struct vitrine_name name;
   struct vitrine_kept_start kept;

@@ -14,6 +14,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 // After trace_state.bpf.h, which documents how this program reads memory of the target.
 #include "bpf/kernel/event.bpf.h"
 #include "bpf/kernel/trace/capture.bpf.h"
+#include "bpf/kernel/trace/known_process.bpf.h"
 #include "bpf/kernel/trace/pairs.bpf.h"
 #include "bpf/kernel/trace/reduce.bpf.h"
 #include "bpf/kernel/trace/select_labels.bpf.h"
@@ -39,7 +40,7 @@ static __always_inline void fill_head(struct scratch* s, const struct fire* fire
   head->site = (__u32)fire->cookie;
   head->captures = 0;
   head->stack_bytes = 0;
-  if (!trace_config.origins) return;
+  if (!carries_origins) return;
   head->cgroup = bpf_get_current_cgroup_id();
   head->uid = (__u32)bpf_get_current_uid_gid();
 }
@@ -50,14 +51,6 @@ static __always_inline __u64 born(const struct fire* fire) {
   return fire->program->match >= VITRINE_CAPTURES
              ? task->start_boottime
              : BPF_CORE_READ(task, group_leader, start_boottime);
-}
-
-/// Whether what `target` has led to may be another process's: while its labels were read, and pages waited for, the
-/// reader may have given it anew, and its place to another. Null: nothing is known of it any more.
-static __always_inline int lost_target(const struct fire* fire,
-                                       const struct vitrine_target* target) {
-  if (!target) return was_known(&fire->process);
-  return target_of(&fire->process, fire->task) != target;
 }
 
 static __always_inline __u32 append_stack(struct scratch* s, const struct fire* fire) {
@@ -103,15 +96,14 @@ static __always_inline int submit_fire(struct scratch* s, int at_once) {
 
 static __noinline int emit(struct scratch* s, const struct fire* fire) {
   struct vitrine_fire* head = (struct vitrine_fire*)s->room.out.bytes;
-  const struct vitrine_target* target =
-      trace_config.labels ? target_of(&fire->process, fire->task) : 0;
+  const struct vitrine_target* target = carries_labels ? known_target(s) : 0;
   const __u64 used = s->room.out.used;
   if (target) append_labels(s, fire, target, &head->event);
-  if (trace_config.labels && lost_target(fire, target)) {
+  if (carries_labels && lost_target(s, &fire->process, fire->task)) {
     head->event.flags |= VITRINE_FIRE_UNKNOWN;
     drop_sets(&s->room, &head->event, used);
   }
-  if (trace_config.stacks) head->stack_bytes = append_stack(s, fire);
+  if (carries_stacks) head->stack_bytes = append_stack(s, fire);
   if (s->room.out.cut) head->event.flags |= VITRINE_FIRE_CUT;
   count(VITRINE_TRACE_FIRES, 1);
   count(VITRINE_TRACE_CUT, s->room.out.cut);
@@ -138,16 +130,12 @@ static __noinline int report_process(struct scratch* s, const struct fire* fire)
   return 1;
 }
 
-/// Whether the process must be known before the condition is tested.
-static __always_inline int wants_process(const struct vitrine_site_program* program) {
-  return trace_config.only_known || program->needed_labels;
-}
-
-static __always_inline void learn_process(struct fire* fire) {
-  if (trace_config.labels || wants_process(fire->program)) {
-    find_process(&fire->process);
+static __always_inline void learn_process(struct scratch* s, struct fire* fire) {
+  if (carries_labels) {
+    know_process(s, &fire->process);
     return;
   }
+  if (trace_config.only_known) return;  // it was looked up at the beginning
   fire->process.tgid = fire->task->tgid;
   fire->process.born = fire->task->group_leader->start_boottime;
   set_image(&fire->process, fire->task);
@@ -187,9 +175,8 @@ static __always_inline int conclude(struct scratch* s, struct fire* fire, __u32 
   const int ends_pair = program->role == VITRINE_SLOW_END;
   const int emits = program->role == VITRINE_EMIT || ends_pair || untested;
   // What is only added up is of any process, unless its labels are asked for.
-  if (!wants_process(program) && program->role != VITRINE_SLOW_START &&
-      (emits || trace_config.labels))
-    learn_process(fire);
+  if (!program->needed_labels && program->role != VITRINE_SLOW_START && (emits || carries_labels))
+    learn_process(s, fire);
   if (!fire->now && (emits || fire->process.flags)) fire->now = bpf_ktime_get_ns();
   // What is only added up does not need the rest of it.
   if (emits || fire->process.flags) fill_head(s, fire, head);
@@ -207,7 +194,7 @@ static __always_inline int conclude(struct scratch* s, struct fire* fire, __u32 
     // An end takes its start away, whether the condition holds or not.
     if (!untested && program->where.count && !passes(s, fire, head)) return FIRE_ENDS_HERE;
   }
-  if (untested && program->role == VITRINE_LATENCY_END && !take_untested_start(s, fire))
+  if (adds_up && untested && program->role == VITRINE_LATENCY_END && !take_untested_start(s, fire))
     return FIRE_ENDS_HERE;
   if (program->role == VITRINE_SLOW_START) {
     s->kept.pair.began = fire->now;
@@ -231,15 +218,16 @@ static __always_inline int decide(struct scratch* s, struct fire* fire, __u32* d
   if (program->role >= VITRINE_LATENCY_START) fire->now = bpf_ktime_get_ns();
   // Before anything is read for it: most pairs are fast.
   if (ends_pair && by_thread && !take_slow(s, program, fire->now, born(fire))) return 0;
+  if (program->needed_labels) know_process(s, &fire->process);
   begin_record(&s->room);
   take_registers(s, fire->ctx, fire->task, fire->cookie >> 63);
   struct vitrine_fire* head = append(&s->room.out, sizeof *head);
   if (!head) return 0;
   if (program->needed_labels && !is_untested(fire)) {
     for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->label[i] = 0;
-    const struct vitrine_target* target = target_of(&fire->process, fire->task);
+    const struct vitrine_target* target = known_target(s);
     if (target) select_labels(s, target, fire->process.execution);
-    if (lost_target(fire, target)) fire->process.flags |= VITRINE_FIRE_UNKNOWN;
+    if (lost_target(s, &fire->process, fire->task)) fire->process.flags |= VITRINE_FIRE_UNKNOWN;
   }
   const int untested = is_untested(fire);
   if (program->steps) calculate(s, program);
@@ -312,20 +300,20 @@ static __always_inline int is_of_another(const struct vitrine_site_program* prog
   return (now < from && !is_start(program)) || (until && now >= until);
 }
 
-/// Whether it is a process that `own` has forked and that has executed nothing since: then both were started from one
+/// Whether it is a process that vitrine has forked and that has executed nothing since: then both were started from one
 /// opening of their file. Not inlined, so that its variables are on the stack only here.
-static __noinline int is_forked_by(__u32 own) {
+static __noinline int is_forked_by_own(void) {
   const struct task_struct* task = bpf_get_current_task_btf();
-  const struct task_struct* parent = BPF_CORE_READ(task, real_parent);
-  if (!parent || (__u32)BPF_CORE_READ(parent, tgid) != own) return 0;
+  // By plain loads: a trace of files asks this at each fire.
+  const struct task_struct* parent = task->real_parent;
+  if (!parent || (__u32)parent->tgid != own_tgid) return 0;
   return BPF_CORE_READ(task, mm, exe_file) == BPF_CORE_READ(parent, mm, exe_file);
 }
 
 /// Whether vitrine itself fires: to write one fire would be the next.
 static __always_inline int is_own(void) {
-  const __u32 own = trace_config.own_tgid;
-  if (!own) return 0;
-  return (__u32)(bpf_get_current_pid_tgid() >> 32) == own || is_forked_by(own);
+  if (!own_tgid) return 0;
+  return (__u32)(bpf_get_current_pid_tgid() >> 32) == own_tgid || is_forked_by_own();
 }
 
 const volatile int never = 0;
@@ -352,10 +340,7 @@ int trace(const __u64* ctx) {
   }
   if (fire.program->where.count && is_rejected_at_once(&fire)) return 0;
   fire.task = bpf_get_current_task_btf();
-  if (plain || wants_process(fire.program)) {
-    const int selected = find_process(&fire.process);
-    if (trace_config.only_known && !selected) return 0;
-  }
+  if (trace_config.only_known && !find_process(&fire.process)) return 0;
   if (plain) {
     count_plainly(fire.index);
     return 0;
@@ -367,7 +352,7 @@ int trace(const __u64* ctx) {
   }
   const int what = consider(s, &fire);
   if (what == FIRE_EMITTED) emit(s, &fire);
-  if (what == FIRE_ADDED_UP) add_to_reduction(s, &fire);
+  if (adds_up && what == FIRE_ADDED_UP) add_to_reduction(s, &fire);
   release_scratch(s);
   return 0;
 }
