@@ -1,7 +1,6 @@
 #include "sandbox/confinement.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -21,10 +20,9 @@
 
 namespace vitrine::sandbox {
 
-UsedMemory used_memory(const char* path) {
-  const FileDescriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+UsedMemory used_memory(const FileDescriptor& statm) {
   char text[256];
-  const ssize_t n = file ? ::read(file.get(), text, sizeof text) : -1;
+  const ssize_t n = statm ? ::pread(statm.get(), text, sizeof text, 0) : -1;
   if (n <= 0) return {};
   std::uint64_t pages[6] = {};  // size, resident, shared, text, lib, data
   const char *at = text, *end = text + n;
@@ -35,10 +33,6 @@ UsedMemory used_memory(const char* path) {
   }
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   return {pages[0] * page, pages[1] * page, pages[5] * page};
-}
-
-UsedMemory used_memory_of(pid_t pid) {
-  return used_memory(fmt::format("/proc/{}/statm", pid).c_str());
 }
 
 namespace {
@@ -155,7 +149,9 @@ void confine(int socket, pid_t parent, const char* name, std::uint64_t memory, s
   sandbox::drop_privileges(name, parent,
                            {});  // root or not, it keeps nothing: what opens files for it does
   limit(RLIMIT_FSIZE, 0);
-  if (const UsedMemory now = used_memory("/proc/self/statm"); now.address_space != 0) {
+  if (const UsedMemory now =
+          used_memory(FileDescriptor(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)));
+      now.address_space != 0) {
     limit(RLIMIT_AS, now.address_space + memory);
     // Files that are mapped to be read are none of it: their pages are the kernel's to drop.
     if (data < memory) limit(RLIMIT_DATA, now.data + data);

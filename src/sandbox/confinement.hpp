@@ -43,10 +43,8 @@ struct UsedMemory {
   std::uint64_t data = 0;           ///< bytes of private memory, resident or not
 };
 
-/// `path`: of a statm. Async-signal-safe.
-UsedMemory used_memory(const char* path);
-
-UsedMemory used_memory_of(pid_t pid);
+/// By its open statm. Async-signal-safe.
+UsedMemory used_memory(const FileDescriptor& statm);
 
 // Confinement: what a process that parses an untrusted file may do: use its memory, read what is
 // open, respond, and end. No more than that, whatever the file makes of the parser.

@@ -168,12 +168,13 @@ auto fields(T& message) {
 /// Of the descriptor that comes with it.
 struct ResponseMessage {
   bool is_copy = false;
+  bool is_left = false;  ///< there is none: the file is to be asked for alone
 };
 
 template <pack::Of<ResponseMessage> T>
 auto fields(T& message) {
-  auto& [is_copy] = message;
-  return std::tie(is_copy);
+  auto& [is_copy, is_left] = message;
+  return std::tie(is_copy, is_left);
 }
 
 bool is_copy(int descriptor) {
@@ -218,8 +219,27 @@ class Opener {
 
   void respond(const RequestMessage& message, FileDescriptor descriptor) {
     FileDescriptor file;
+    if (static_cast<Named>(message.named) == Named::links) {
+      std::string_view paths = message.path;
+      for (std::size_t end; (end = paths.find('\0')) != paths.npos; paths.remove_prefix(end + 1)) {
+        const std::string path(paths.substr(0, end));
+        const auto response = open_local_link(descriptor.get(), path, file);
+        send(MessageKind::response, pack::pack(response), response ? file.get() : -1);
+      }
+      return;
+    }
     const Result<ResponseMessage> response = open(message, std::move(descriptor), file);
     send(MessageKind::response, pack::pack(response), file.get());
+  }
+
+  /// If its file system responds.
+  static Result<ResponseMessage> open_local_link(int directory, const std::string& path,
+                                                 FileDescriptor& into) {
+    into = FileDescriptor();
+    const auto handle = TRY(open_at(directory, path, O_PATH));
+    if (!responds(handle.get())) return ResponseMessage{false, true};
+    into = TRY(open_at_once({Named::handle, handle.get(), path}));
+    return ResponseMessage{};
   }
 
   Result<ResponseMessage> open(const RequestMessage& message, FileDescriptor descriptor,
@@ -228,8 +248,13 @@ class Opener {
                               static_cast<uid_t>(message.owner)};
     if (request.named == Named::link) {
       const auto handle = TRY(open_at(descriptor.get(), message.path, O_PATH));
-      send(MessageKind::opened, {}, handle.get());
       const OpenRequest by_handle{Named::handle, handle.get(), message.path};
+      // Of most files there is no more to find out.
+      if (responds(handle.get())) {
+        into = TRY(open_at_once(by_handle));
+        return ResponseMessage{false};
+      }
+      send(MessageKind::opened, {}, handle.get());
       auto file = TRY(open_at_once(by_handle));
       return pass_on(by_handle, std::move(file), into);
     }
@@ -252,8 +277,9 @@ class Opener {
     };
     // The caller reads what belongs to an owner, not a process that can be killed.
     const bool by_caller = request.named == Named::owned;
-    if (is_one_of(local_magics) || (is_one_of(network_magics) && !by_caller)) {
-      touch(file.get());
+    const bool is_local = is_one_of(local_magics);
+    if (is_local || (is_one_of(network_magics) && !by_caller)) {
+      if (!is_local) touch(file.get());
       into = std::move(file);
       return ResponseMessage{false};
     }
@@ -522,6 +548,64 @@ Result<OpenedFile> FileOpener::ask(const OpenRequest& request, Place& place) {
   }
 }
 
+/// Of each path, in order, what came of it; nothing: it is to be asked for alone. Errors: as next_message().
+Result<void> FileOpener::ask_links(int directory, std::span<const std::string> paths,
+                                   std::vector<std::optional<Result<OpenedFile>>>& found) {
+  const auto end = Clock::now() + longest_opening;
+  RequestMessage request{static_cast<std::uint32_t>(Named::links), 0, {}};
+  for (const std::string& path : paths) request.path.append(path).push_back('\0');
+  TRY(channel_->send(MessageKind::request, pack::pack(request), end, directory));
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    auto message = TRY(next_message(end));
+    auto response = pack::unpack<Result<ResponseMessage>>(message.bytes);
+    const bool has_file = response && *response && !(*response)->is_left;
+    if (message.kind != MessageKind::response || !response ||
+        has_file != static_cast<bool>(message.descriptor))
+      return fail(ErrorCode::interrupted, "invalid response");
+    if (has_file)
+      found.emplace_back(OpenedFile(std::move(message.descriptor)));
+    else if (*response)
+      found.emplace_back();
+    else
+      found.emplace_back(tl::unexpected(std::move(response->error())));
+  }
+  return {};
+}
+
+std::vector<Result<OpenedFile>> FileOpener::open_links(int directory,
+                                                       std::span<const std::string> paths) {
+  std::vector<std::optional<Result<OpenedFile>>> found;
+  constexpr std::size_t most_at_once = 64;
+  for (auto rest = paths; !rest.empty();) {
+    const auto some = rest.first(std::min(rest.size(), most_at_once));
+    const std::lock_guard lock(mutex_);
+    if (!silent_.empty() || !require_process()) break;
+    broken_ = true;
+    const auto asked = ask_links(directory, some, found);
+    broken_ = !asked;
+    if (!asked) {
+      channel_.reset();
+      child_.abandon();
+      // Nothing but the process itself may have held up one of these.
+      if (asked.error().code == ErrorCode::limit)
+        silent_[place_of({Named::link, directory, {}})] = Clock::now();
+      break;
+    }
+    rest = rest.subspan(some.size());
+  }
+  found.resize(paths.size());
+  std::vector<Result<OpenedFile>> files;
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    files.push_back(found[i] ? std::move(*found[i]) : open({Named::link, directory, paths[i]}));
+  return files;
+}
+
+Result<void> FileOpener::require_process() {
+  if (is_there()) return {};
+  child_.end();
+  return begin();
+}
+
 Result<OpenedFile> FileOpener::open(const OpenRequest& request) {
   const std::lock_guard lock(mutex_);
   std::erase_if(silent_,
@@ -535,10 +619,7 @@ Result<OpenedFile> FileOpener::open(const OpenRequest& request) {
                 fmt::format("cannot read {}: copies of files whose file system may stop responding "
                             "exceed {} MiB",
                             request.path, limits::copied_files >> 20));
-  if (!is_there()) {
-    child_.end();
-    TRY(begin());
-  }
+  TRY(require_process());
   auto file = ask(request, place);
   if (!broken_) return file;
   channel_.reset();

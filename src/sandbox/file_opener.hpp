@@ -29,6 +29,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/result.hpp"
 #include "sandbox/channel.hpp"
@@ -44,6 +45,7 @@ enum class Named : std::uint32_t {
   below,   ///< the same, as a process with that root would take it
   owned,   ///< the same, where any user may have made it: no link, and of one owner
   link,    ///< by a link below /proc/PID, which takes locks of that process (target/proc_file.hpp)
+  links,   ///< the same for several, with a NUL behind each: a response comes for each
   unopened,  ///< as `at`; returns a descriptor of it (O_PATH), with its attributes known to this machine
 };
 
@@ -89,6 +91,10 @@ class FileOpener {
   /// copied: the message names both and the file).
   Result<OpenedFile> open(const OpenRequest& request);
 
+  /// The same for links (Named::link) below a directory, in one exchange for all whose file systems are assumed to
+  /// respond.
+  std::vector<Result<OpenedFile>> open_links(int directory, std::span<const std::string> paths);
+
   /// The process; -1: there is none now.
   [[nodiscard]] pid_t pid();
 
@@ -98,7 +104,10 @@ class FileOpener {
 
   Result<void> begin();
   [[nodiscard]] bool is_there() const;
+  Result<void> require_process();
   Result<OpenedFile> ask(const OpenRequest& request, Place& place);
+  Result<void> ask_links(int directory, std::span<const std::string> paths,
+                         std::vector<std::optional<Result<OpenedFile>>>& found);
   Result<Message> next_message(Clock::time_point end);
 
   std::mutex mutex_;  // of all below

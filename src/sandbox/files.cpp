@@ -173,6 +173,10 @@ Result<OpenedFile> open_regular_link(int dir, const std::string& path) {
   return FileOpener::of_this_process().open({Named::link, dir, path});
 }
 
+std::vector<Result<OpenedFile>> open_regular_links(int dir, std::span<const std::string> paths) {
+  return FileOpener::of_this_process().open_links(dir, paths);
+}
+
 Result<OpenedFile> open_regular_below(int root, const std::string& path) {
   return open_path({Named::below, root, path});
 }

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/file_descriptor.hpp"
 #include "base/memory.hpp"
@@ -52,6 +53,9 @@ Result<OpenedFile> open_regular_at(int dir, const std::string& path);
 /// locks of that process: map_files. It may hold them for ever, so another process looks it up. Errors
 /// as above; limit, too, if it is held.
 Result<OpenedFile> open_regular_link(int dir, const std::string& path);
+
+/// The same for several: the other process is asked once for all. In their order.
+std::vector<Result<OpenedFile>> open_regular_links(int dir, std::span<const std::string> paths);
 
 /// The same for a path as a process with the root directory `root` (a descriptor) would take it:
 /// links in it do not lead out. Errors as above; unsupported too where the kernel cannot do it

@@ -38,9 +38,9 @@ constexpr std::chrono::milliseconds stop_interval{100};
 /// The time that a worker waited for a CPU is not its own; but it ends after this many limits.
 constexpr int max_stretch = 10;
 
-FileDescriptor open_schedstat(pid_t pid) {
+FileDescriptor open_file_of(pid_t pid, const char* name) {
   return FileDescriptor(
-      ::open(fmt::format("/proc/{}/schedstat", pid).c_str(), O_RDONLY | O_CLOEXEC));
+      ::open(fmt::format("/proc/{}/{}", pid, name).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
 /// What a process has had of a CPU, and waited for one: the first numbers of its schedstat. 0: not known.
@@ -187,8 +187,9 @@ Worker::Worker(Channel channel, sandbox::Child process, const Limits& limits)
     : channel_(std::move(channel)),
       limits_(limits),
       time_(limits.time),
-      schedstat_(open_schedstat(process.pid())),
-      at_first_(used_memory_of(process.pid()).resident) {
+      schedstat_(open_file_of(process.pid(), "schedstat")),
+      statm_(open_file_of(process.pid(), "statm")),
+      at_first_(used_memory(statm_).resident) {
   seat_ = std::make_unique<Seat>(std::move(process), limits.idle);
 }
 
@@ -289,7 +290,7 @@ std::chrono::nanoseconds Worker::cpu_time() const {
 }
 
 std::uint64_t Worker::memory() const {
-  const std::uint64_t now = used_memory_of(seat_->process().pid()).resident;
+  const std::uint64_t now = used_memory(statm_).resident;
   return now > at_first_ ? now - at_first_ : 0;
 }
 

@@ -105,7 +105,8 @@ class Worker {
   std::unique_ptr<Seat> seat_;
   Limits limits_;
   std::chrono::milliseconds time_;  ///< of one request
-  FileDescriptor schedstat_;        ///< of its process
+  FileDescriptor schedstat_;        ///< of its process; open, as they are read at each request
+  FileDescriptor statm_;
   std::uint64_t at_first_ = 0;      ///< bytes resident
   bool took_too_long_ = false;
 };

@@ -119,6 +119,10 @@ Result<std::vector<MappedFile>> executable_files(int proc_dir) {
 
 namespace {
 
+std::string link_of(const Mapping& part) {
+  return fmt::format("map_files/{:x}-{:x}", part.start, part.end);
+}
+
 /// An error of a link below /proc, as an error of the file that it leads to.
 tl::unexpected<Error> with_path(const std::string& path, const std::string& link, Error error) {
   if (const auto at = error.message.find(link); at != error.message.npos)
@@ -131,7 +135,7 @@ tl::unexpected<Error> with_path(const std::string& path, const std::string& link
 Result<sandbox::OpenedFile> open_mapped(int proc_dir, const MappedFile& file) {
   // The kernel's own link to the mapped file; it wants CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
   for (const Mapping& part : file.parts) {
-    const std::string link = fmt::format("map_files/{:x}-{:x}", part.start, part.end);
+    const std::string link = link_of(part);
     auto opened = sandbox::open_regular_link(proc_dir, link);
     if (opened) {
       if (is_mapped_file(*opened, file)) return opened;
@@ -154,6 +158,18 @@ Result<sandbox::OpenedFile> open_mapped(int proc_dir, const MappedFile& file) {
   if (is_mapped_file(opened, file)) return opened;
   return fail(ErrorCode::not_found, fmt::format("{} is not the mapped file any more", file.path),
               "CAP_CHECKPOINT_RESTORE lets vitrine open replaced and deleted files");
+}
+
+std::vector<Result<sandbox::OpenedFile>> open_mapped_files(int proc_dir,
+                                                           std::span<const MappedFile> files) {
+  std::vector<std::string> links;
+  for (const MappedFile& file : files) links.push_back(link_of(file.parts.front()));
+  auto opened = sandbox::open_regular_links(proc_dir, links);
+  // What is not there in this way may be in another.
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (!opened[i] || !is_mapped_file(*opened[i], files[i]))
+      opened[i] = open_mapped(proc_dir, files[i]);
+  return opened;
 }
 
 Result<sandbox::OpenedFile> open_mapped_below(int root, const MappedFile& file) {

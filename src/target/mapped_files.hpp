@@ -7,7 +7,9 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "sandbox/files.hpp"
@@ -41,6 +43,10 @@ Result<std::vector<MappedFile>> executable_files(int proc_dir);
 /// Errors: not_found (unmapped meanwhile), not_permitted, unsupported (not a regular file), limit
 /// (its file system does not respond: the message names the file).
 Result<sandbox::OpenedFile> open_mapped(int proc_dir, const MappedFile& file);
+
+/// The same for several files, with one exchange with the process that opens them where that can be. In their order.
+std::vector<Result<sandbox::OpenedFile>> open_mapped_files(int proc_dir,
+                                                           std::span<const MappedFile> files);
 
 /// The same by its path below a root directory, of a process that may have ended. Errors: not_found
 /// (also where another file is there), not_permitted, unsupported, limit.

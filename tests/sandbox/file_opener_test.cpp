@@ -126,6 +126,30 @@ TEST_F(ServedFile, OnALocalFileSystemIsOpenedItself) {
   EXPECT_TRUE(read(std::move(*opened)) == content());
 }
 
+/// What a process has open, as the numbers of its descriptors.
+TEST_F(ServedFile, IsCopiedThoughOthersAreAskedForAtOnce) {
+  const FileDescriptor served(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  const FileDescriptor local(::open((place / "content").c_str(), O_PATH | O_CLOEXEC));
+  const auto dir = open_at(AT_FDCWD, "/proc/self/fd", O_PATH | O_DIRECTORY).value();
+  const std::vector<std::string> links{std::to_string(local.get()), "1000000",
+                                       std::to_string(served.get()), std::to_string(local.get())};
+  auto opened = open_regular_links(dir.get(), links);
+  ASSERT_EQ(opened.size(), 4u);
+  for (const std::size_t i : {0, 2, 3}) {
+    ASSERT_TRUE(opened[i]) << i << ": " << opened[i].error().message;
+    EXPECT_EQ(static_cast<bool>(opened[i]->original), i == 2) << i;
+    EXPECT_TRUE(read(std::move(*opened[i])) == content()) << i;
+  }
+  ASSERT_FALSE(opened[1]);
+  EXPECT_EQ(opened[1].error().code, ErrorCode::not_found);
+  stop(SERVED_STOP);
+  const auto begin = Clock::now();
+  opened = open_regular_links(dir.get(), links);
+  EXPECT_TRUE(opened[0] && opened[3]);
+  expect_told(opened[2]);
+  EXPECT_LT(Clock::now() - begin, 10s);
+}
+
 TEST_F(ServedFile, ThatIsNotServedIsTold) {
   stop(SERVED_STOP);
   auto begin = Clock::now();

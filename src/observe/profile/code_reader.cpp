@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -136,8 +137,10 @@ CodeReader::OpenedFile CodeReader::open(const CodePlaces& places, const target::
   if (files_.size() >= max_files()) forget_unused();
   if (files_.size() >= max_files()) return fail(ErrorCode::limit, "too many files are open");
   const target::MappedFile file{mapping.device, mapping.inode, mapping.name, {mapping}};
-  auto opened = places.proc_dir >= 0 ? target::open_mapped(places.proc_dir, file)
-                                     : fail(ErrorCode::not_found, "its process has ended");
+  auto ahead = ahead_.extract({mapping.device, mapping.inode});
+  auto opened = !ahead.empty()         ? std::move(ahead.mapped())
+                : places.proc_dir >= 0 ? target::open_mapped(places.proc_dir, file)
+                                       : fail(ErrorCode::not_found, "its process has ended");
   // The process may be gone, but the file is where it was.
   if (!opened && opened.error().code == ErrorCode::not_found && places.root >= 0)
     if (auto below = target::open_mapped_below(places.root, file)) opened = std::move(below);
@@ -271,7 +274,42 @@ void bound_names(std::vector<target::Mapping>& mappings) {
   }
 }
 
+/// Of each mapping the file that was read with it last, if it is still that; null: it is to be opened.
+std::vector<std::shared_ptr<const CodeFile>> still_there(
+    std::span<const target::Mapping> mappings, std::span<const target::Mapping> before,
+    std::span<const std::shared_ptr<const CodeFile>> files) {
+  std::vector<std::shared_ptr<const CodeFile>> known;
+  std::size_t at = 0;  // in `before`, which is by address, too
+  for (const target::Mapping& mapping : mappings) {
+    while (at < before.size() && before[at].start < mapping.start) ++at;
+    const bool is_known = at < before.size() && at < files.size() && before[at] == mapping &&
+                          files[at] != nullptr &&
+                          (files[at]->file == nullptr || !files[at]->file->has_changed());
+    known.push_back(is_known ? files[at] : nullptr);
+  }
+  return known;
+}
+
 }  // namespace
+
+/// Opens what the process has mapped and no other has, all in one exchange.
+void CodeReader::open_ahead(int proc_dir, std::span<const target::Mapping> mappings,
+                            std::span<const File> known) {
+  std::vector<target::MappedFile> wanted;
+  std::set<Key> seen;
+  for (std::size_t n = 0; n < mappings.size(); ++n) {
+    const target::Mapping& mapping = mappings[n];
+    const Key key(mapping.device, mapping.inode);
+    if (mapping.inode == 0 || known[n] != nullptr || !seen.insert(key).second) continue;
+    const auto shared = files_.find(key);
+    if (shared != files_.end() && shared->second.as_in_maps) continue;
+    wanted.push_back({mapping.device, mapping.inode, mapping.name, {mapping}});
+  }
+  if (wanted.size() < 2 || files_.size() + wanted.size() > max_files()) return;
+  auto opened = target::open_mapped_files(proc_dir, wanted);
+  for (std::size_t n = 0; n < wanted.size(); ++n)
+    ahead_.emplace(Key(wanted[n].device, wanted[n].inode), std::move(opened[n]));
+}
 
 Result<ProcessCode> CodeReader::read(int proc_dir, std::span<const target::Mapping> before,
                                      std::span<const File> files, std::uint64_t* read_ns) {
@@ -281,15 +319,13 @@ Result<ProcessCode> CodeReader::read(int proc_dir, std::span<const target::Mappi
   if (code.mappings.size() > max_mappings) code.mappings.resize(max_mappings);
   bound_names(code.mappings);
   std::vector<unwind::Region> regions;
-  std::size_t at = 0;  // in `before`, which is by address, too
   std::shared_ptr<JitCode> made;
-  for (const target::Mapping& mapping : code.mappings) {
-    while (at < before.size() && before[at].start < mapping.start) ++at;
-    const bool is_known = at < before.size() && at < files.size() && before[at] == mapping &&
-                          files[at] != nullptr &&
-                          (files[at]->file == nullptr || !files[at]->file->has_changed());
-    if (is_known)
-      code.files.push_back(files[at]);
+  auto known = still_there(code.mappings, before, files);
+  open_ahead(proc_dir, code.mappings, known);
+  for (std::size_t n = 0; n < code.mappings.size(); ++n) {
+    const target::Mapping& mapping = code.mappings[n];
+    if (known[n] != nullptr)
+      code.files.push_back(std::move(known[n]));
     else if (mapping.inode != 0)
       code.files.push_back(file_of({proc_dir, -1}, mapping));
     else
@@ -297,6 +333,7 @@ Result<ProcessCode> CodeReader::read(int proc_dir, std::span<const target::Mappi
     if (is_jit_code(mapping) && made == nullptr) made = jit_code(proc_dir);
     regions.push_back(region_of(mapping, code.files.back().get(), made));
   }
+  ahead_.clear();
   code.map = unwind::CodeMap(std::move(regions));
   return code;
 }

@@ -91,12 +91,15 @@ class CodeReader {
   File file_of(const CodePlaces& places, const target::Mapping& mapping);
   File vdso_of(int proc_dir, const target::Mapping& mapping);
   File vdso_of_kernel(const target::Mapping& mapping);
+  void open_ahead(int proc_dir, std::span<const target::Mapping> mappings,
+                  std::span<const File> known);
   OpenedFile open(const CodePlaces& places, const target::Mapping& mapping);
   const File& up_to_date(File& code);
   File made_of(const std::string& name, OpenedFile file);
 
   std::shared_ptr<RuleWorker> rules_;
   std::map<Key, Shared> files_;
+  std::map<Key, Result<sandbox::OpenedFile>> ahead_;  ///< of the process that is read, by its maps
   std::vector<GoFile> go_files_;
   File vdso_;  // the kernel's; a process that has changed its own has another
 };
