@@ -168,7 +168,7 @@ auto fields(T& message) {
 /// Of the descriptor that comes with it.
 struct ResponseMessage {
   bool is_copy = false;
-  bool is_left = false;  ///< there is none: the file is to be asked for alone
+  bool is_left = false;  ///< there is none: the file must be asked for alone
 };
 
 template <pack::Of<ResponseMessage> T>
@@ -548,7 +548,7 @@ Result<OpenedFile> FileOpener::ask(const OpenRequest& request, Place& place) {
   }
 }
 
-/// Of each path, in order, what came of it; nothing: it is to be asked for alone. Errors: as next_message().
+/// Of each path, in order, what came of it; nothing: it must be asked for alone. Errors: as next_message().
 Result<void> FileOpener::ask_links(int directory, std::span<const std::string> paths,
                                    std::vector<std::optional<Result<OpenedFile>>>& found) {
   const auto end = Clock::now() + longest_opening;

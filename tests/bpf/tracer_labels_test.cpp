@@ -292,6 +292,56 @@ TEST_F(TracerLabels, OfAProcessThatIsNotKnownAreMissingAndItIsSaid) {
   EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_UNKNOWN], 1u);
 }
 
+/// The program keeps what it has looked up for the next fire.
+TEST_F(TracerLabels, AreReadAsTheProcessWasGivenLast) {
+  vitrine_test_fire(1);
+  EXPECT_EQ(one().sets.size(), 3u);
+  vitrine_target other = own_target();
+  other.definition_count = 1;
+  ASSERT_TRUE(own.tracer->want(::getpid(), other));
+  vitrine_test_fire(2);
+  EXPECT_EQ(one().sets.size(), 1u);
+  own.tracer->forget(::getpid());
+  vitrine_test_fire(3);
+  EXPECT_EQ(one().head.event.flags, static_cast<std::uint32_t>(VITRINE_FIRE_UNKNOWN));
+  ASSERT_TRUE(own.tracer->want(::getpid(), own_target()));
+  vitrine_test_fire(4);
+  EXPECT_EQ(one().sets.size(), 3u);
+}
+
+TEST_F(TracerLabels, AreReadAsTheProcessWasGivenLastWhileOthersChange) {
+  constexpr pid_t beyond = 1 << 22;  // no process has such a number
+  constexpr pid_t others = 64;
+  std::atomic<bool> done{false};
+  std::thread changing([&] {
+    for (pid_t i = 0; !done; i = (i + 1) % others) {
+      EXPECT_TRUE(own.tracer->want(beyond + i, own_target()));
+      own.tracer->forget(beyond + (i + others / 2) % others);
+    }
+  });
+  constexpr std::uint64_t fires = 2000, of_each = 4;
+  const auto number_of = [](std::uint64_t fire) { return fire / of_each % 16; };
+  for (std::uint64_t i = 0; i < fires; ++i) {
+    vitrine_target target = own_target();
+    target.definition_count = 1;
+    target.definitions[0].number = static_cast<std::uint32_t>(number_of(i));
+    if (i % of_each == 0) {
+      EXPECT_TRUE(own.tracer->want(::getpid(), target));
+    }
+    vitrine_test_fire(i);
+  }
+  done = true;
+  changing.join();
+  const auto taken = own.take(fires);
+  ASSERT_EQ(taken.size(), fires);
+  for (const Fire& fire : taken) {
+    const std::uint64_t number = fire.captures[0].head.value;
+    EXPECT_EQ(fire.head.event.flags, 0u) << number;
+    ASSERT_EQ(fire.sets.size(), 1u) << number;
+    EXPECT_EQ(fire.sets[0].head.definition, number_of(number)) << number;
+  }
+}
+
 /// Runs `body` in a child and waits for its end.
 template <class Body>
 void in_child(Body body) {

@@ -126,7 +126,6 @@ TEST_F(ServedFile, OnALocalFileSystemIsOpenedItself) {
   EXPECT_TRUE(read(std::move(*opened)) == content());
 }
 
-/// What a process has open, as the numbers of its descriptors.
 TEST_F(ServedFile, IsCopiedThoughOthersAreAskedForAtOnce) {
   const FileDescriptor served(::open(path.c_str(), O_PATH | O_CLOEXEC));
   const FileDescriptor local(::open((place / "content").c_str(), O_PATH | O_CLOEXEC));
@@ -142,12 +141,6 @@ TEST_F(ServedFile, IsCopiedThoughOthersAreAskedForAtOnce) {
   }
   ASSERT_FALSE(opened[1]);
   EXPECT_EQ(opened[1].error().code, ErrorCode::not_found);
-  stop(SERVED_STOP);
-  const auto begin = Clock::now();
-  opened = open_regular_links(dir.get(), links);
-  EXPECT_TRUE(opened[0] && opened[3]);
-  expect_told(opened[2]);
-  EXPECT_LT(Clock::now() - begin, 10s);
 }
 
 TEST_F(ServedFile, ThatIsNotServedIsTold) {

@@ -274,7 +274,7 @@ void bound_names(std::vector<target::Mapping>& mappings) {
   }
 }
 
-/// Of each mapping the file that was read with it last, if it is still that; null: it is to be opened.
+/// Of each mapping the file that was read with it last, if it is still that; null: it must be opened.
 std::vector<std::shared_ptr<const CodeFile>> still_there(
     std::span<const target::Mapping> mappings, std::span<const target::Mapping> before,
     std::span<const std::shared_ptr<const CodeFile>> files) {

@@ -4,7 +4,7 @@
 //
 // It is a copy. An element of a table may be given to another process at any time, also while its labels are read
 // and pages waited for. The loader counts its changes of the tables (trace_config.changes): what was copied while
-// none was under way is what the tables say until the next one begins.
+// none was under way is what they hold until the next one begins.
 #pragma once
 
 #include "bpf/kernel/trace/trace_state.bpf.h"
