@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -254,12 +255,11 @@ class Visits {
 
   [[nodiscard]] Error refusal(pid_t tid, int error) const {
     if (error == ESRCH) return ended(tid);
-    const auto status = read_file_at(process_.proc_dir(), fmt::format("task/{}/status", tid), 4096);
-    if (!status) return ended(tid);
-    const auto tracer = status_field(*status, "TracerPid");
-    if (tracer && *tracer != "0")
+    const auto tracer = tracer_of(process_.proc_dir(), tid);
+    if (!tracer) return ended(tid);
+    if (tracer->pid != 0)
       return {ErrorCode::not_permitted,
-              fmt::format("thread {} is already traced, by process {}", tid, *tracer),
+              fmt::format("thread {} is already traced, by process {}", tid, tracer->name()),
               "end that debugger or strace, or read in snapshot mode"};
     return access_refused(process_.pid(), process_.proc_dir(), "stop a thread of");
   }
@@ -375,6 +375,24 @@ void visit_by_thread(Visits& visits, std::span<const pid_t> tids,
 }
 
 }  // namespace
+
+std::string OtherTracer::name() const {
+  return comm.empty() ? std::to_string(pid) : fmt::format("{} ({})", pid, comm);
+}
+
+std::optional<OtherTracer> tracer_of(int proc_dir, pid_t tid) {
+  const auto status = read_file_at(proc_dir, fmt::format("task/{}/status", tid), 4096);
+  if (!status) return std::nullopt;
+  OtherTracer tracer;
+  const auto field = status_field(*status, "TracerPid");
+  if (!field || *field == "0") return tracer;
+  std::from_chars(field->data(), field->data() + field->size(), tracer.pid);
+  if (auto comm = read_file_at(AT_FDCWD, fmt::format("/proc/{}/comm", tracer.pid), 64)) {
+    if (comm->ends_with('\n')) comm->pop_back();
+    tracer.comm = std::move(*comm);
+  }
+  return tracer;
+}
 
 void visit_stopped(const Process& process, std::span<const pid_t> tids,
                    std::chrono::milliseconds deadline, const std::atomic<bool>* cancel,

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "base/memory.hpp"
 #include "base/result.hpp"
@@ -19,6 +21,18 @@ namespace vitrine::target {
 /// (it did not stop in time: blocked in vfork, for example, or in uninterruptible sleep).
 using StoppedVisitor =
     std::function<void(std::size_t index, const Result<Address>& thread_pointer)>;
+
+/// What traces a thread, and keeps all others from stopping it: a debugger, strace.
+struct OtherTracer {
+  pid_t pid = 0;     ///< 0: nothing does, or nothing that this PID namespace has
+  std::string comm;  ///< empty: not known
+
+  /// "17 (gdb)"
+  [[nodiscard]] std::string name() const;
+};
+
+/// `proc_dir`: descriptor of /proc/PID of its process. Nothing: the thread has ended.
+std::optional<OtherTracer> tracer_of(int proc_dir, pid_t tid);
 
 /// Stops each of `tids` (of `process`), calls `visit` with its index while it is stopped, and lets
 /// it go on; in the order in which they stop, as several are asked to at a time. Returns when all are

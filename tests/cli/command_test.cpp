@@ -271,6 +271,28 @@ TEST_F(Service, ThreadsOfAnotherProcessAreReported) {
   EXPECT_THAT(beside.out, HasSubstr(pid()));
 }
 
+TEST_F(Service, InADebuggerIsReportedByPtraceWithTheDebugger) {
+  Child gdb = Child::spawn(
+      {"gdb", "-nx", "-batch", "-p", pid(), "-ex", "echo held\\n", "-ex", "shell sleep 60"});
+  for (std::string line; line != "held";) {
+    const auto next = gdb.read_line(patience);
+    ASSERT_TRUE(next) << gdb.rest_of_errors();
+    line = *next;
+  }
+  const Outcome refused = vitrine({"labels", pid(), "--mode", "ptrace"});
+  EXPECT_EQ(refused.status, 1) << refused.out;
+  EXPECT_THAT(refused.out, testing::IsEmpty());
+  EXPECT_THAT(refused.err, HasSubstr("process " + std::to_string(gdb.pid()) + " (gdb) traces it"));
+  EXPECT_THAT(refused.err, HasSubstr("\n  read it in snapshot or ebpf mode"));
+  // A watch goes on, and reads it when the debugger has ended.
+  Child watch =
+      Child::spawn({VITRINE, "labels", pid(), "--mode", "ptrace", "--watch=50ms", "--all"});
+  ::usleep(300'000);
+  gdb.signal(SIGKILL);
+  ASSERT_TRUE(watch.read_line(patience)) << watch.rest_of_errors();
+  EXPECT_EQ(vitrine({"labels", pid(), "--mode", "ptrace"}).status, 0);
+}
+
 TEST_F(Service, HumanOutputHasNoColourInAPipe) {
   const Outcome labels = vitrine({"labels", pid(), "--all"});
   EXPECT_EQ(labels.status, 0);

@@ -164,43 +164,75 @@ TEST(Stopping, ThreadsThatAreLateAreTriedAgain) {
   expect_unharmed(target.pid());
 }
 
+/// A tracer that holds threads, running, as strace does.
+class Tracer {
+ public:
+  explicit Tracer(const std::vector<pid_t>& tids) {
+    int ready[2];
+    EXPECT_EQ(::pipe(ready), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      for (const pid_t tid : tids)
+        if (::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) ::_exit(1);
+      if (::write(ready[1], "", 1) != 1) ::_exit(1);
+      for (;;) ::pause();
+    }
+    ::close(ready[1]);
+    char byte = 0;
+    EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+    ::close(ready[0]);
+  }
+  ~Tracer() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
+  [[nodiscard]] std::string name() const { return fmt::format("{} (observe_harm_te)", pid_); }
+
+ private:
+  pid_t pid_ = -1;
+};
+
 TEST(Traced, ByAnotherTracerIsReadBySnapshotAndRefusedByPtrace) {
   test::Child target = start_subject("work");
-  // A tracer that holds all threads, running, as strace does.
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  const pid_t tracer = ::fork();
-  if (tracer == 0) {
-    for (const auto& thread : test::threads_of(target.pid()))
-      if (::ptrace(PTRACE_SEIZE, thread.first, nullptr, nullptr) != 0) ::_exit(1);
-    if (::write(ready[1], "", 1) != 1) ::_exit(1);
-    for (;;) ::pause();
-  }
-  char byte = 0;
-  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
-
+  std::vector<pid_t> tids;
+  for (const auto& thread : test::threads_of(target.pid())) tids.push_back(thread.first);
+  const Tracer tracer(tids);
   auto stops = test::open_reader(target.pid(), Mode::ptrace);
   ASSERT_TRUE(stops);
-  auto refused = stops->read(0ms);
-  ASSERT_TRUE(refused) << refused.error().message;
-  EXPECT_EQ(refused->threads.size(), 5u);
-  for (const ThreadLabels& thread : refused->threads) {
-    ASSERT_FALSE(thread.set);
-    EXPECT_EQ(thread.set.error().code, ErrorCode::not_permitted);
-    EXPECT_THAT(thread.set.error().message,
-                testing::HasSubstr(fmt::format("already traced, by process {}", tracer)));
-  }
+  const auto refused = stops->read(0ms);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::failed);
+  EXPECT_THAT(refused.error().message,
+              testing::HasSubstr("no thread can be stopped: process " + tracer.name()));
+  EXPECT_THAT(refused.error().remedy, testing::HasSubstr("snapshot"));
   auto looks = test::open_reader(target.pid(), Mode::snapshot);
   ASSERT_TRUE(looks);
   auto read = looks->read(0ms);
   ASSERT_TRUE(read) << read.error().message;
   for (const ThreadLabels& thread : read->threads)
     EXPECT_EQ(test::value_of(thread, "tid"), std::to_string(thread.tid));
+}
 
-  ::kill(tracer, SIGKILL);
-  ::waitpid(tracer, nullptr, 0);
-  ::close(ready[0]);
-  ::close(ready[1]);
+TEST(Traced, InOneThreadIsReadByPtraceInTheOthers) {
+  test::Child target = start_subject("work");
+  const Tracer tracer({target.pid()});
+  auto stops = test::open_reader(target.pid(), Mode::ptrace);
+  ASSERT_TRUE(stops);
+  const auto read = stops->read(0ms);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->threads.size(), 5U);
+  for (const ThreadLabels& thread : read->threads) {
+    if (thread.tid != target.pid()) {
+      EXPECT_EQ(test::value_of(thread, "tid"), std::to_string(thread.tid));
+      continue;
+    }
+    ASSERT_FALSE(thread.set);
+    EXPECT_EQ(thread.set.error().code, ErrorCode::not_permitted);
+    EXPECT_THAT(thread.set.error().message,
+                testing::HasSubstr("already traced, by process " + tracer.name()));
+  }
 }
 
 }  // namespace

@@ -92,7 +92,8 @@ class LabelReader {
   virtual std::vector<DefinitionInfo> definitions() const = 0;
 
   /// Reads all threads (snapshot, ptrace) or gathers samples for `window` (ebpf). Fails when the
-  /// process is gone (not_found), or publishes nothing (failed, with what was looked for).
+  /// process is gone (not_found), publishes nothing (failed, with what was looked for), or when no thread
+  /// of it may be stopped (ptrace: not_permitted; failed, another tracer has them: the message names it).
   virtual Result<Snapshot> read(std::chrono::milliseconds window) = 0;
 };
 

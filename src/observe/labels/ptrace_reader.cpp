@@ -38,6 +38,23 @@ namespace {
 
 constexpr int longer = 5;  // that threads get the second time to stop
 
+/// Why no thread could be stopped, where something else traces them all, or that is not permitted. Nothing: other
+/// reasons, which each thread has.
+std::optional<Error> refusal_of_all(const target::Process& process,
+                                    std::span<const ThreadLabels> threads) {
+  const bool is_refused =
+      !threads.empty() && std::ranges::all_of(threads, [](const ThreadLabels& thread) {
+        return !thread.set && thread.set.error().code == ErrorCode::not_permitted;
+      });
+  if (!is_refused) return std::nullopt;
+  const auto tracer = target::tracer_of(process.proc_dir(), threads.front().tid);
+  if (!tracer || tracer->pid == 0) return threads.front().set.error();
+  return Error{ErrorCode::failed,
+               fmt::format("process {}: no thread can be stopped: process {} traces it",
+                           process.pid(), tracer->name()),
+               "read it in snapshot or ebpf mode, or end that debugger or strace"};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<LabelReader>> PtraceReader::open(int pid, LabelOptions options) {
@@ -102,6 +119,8 @@ Result<Snapshot> PtraceReader::visit_threads() {
         [&](std::size_t i, const Result<Address>& tp) { take_or_note(indexes[i], tp); });
   }
   for (const auto& [index, error] : late) take(index, error);
+  if (auto refusal = refusal_of_all(subject_->process(), snapshot.threads))
+    return tl::unexpected(std::move(*refusal));
   const auto earlier = [](const ThreadLabels& left, const ThreadLabels& right) {
     return left.tid < right.tid;
   };
