@@ -22,10 +22,15 @@ std::int32_t bucket_of(const Number& value) {
     return vitrine_bucket_of(static_cast<std::uint64_t>(*number), 1);
   if (const auto* number = std::get_if<std::uint64_t>(&value)) return vitrine_bucket_of(*number, 0);
   const double below = std::floor(std::get<double>(value));
-  if (!(below >= -0x1p63)) return bucket_of(std::numeric_limits<std::int64_t>::min());  // NaN, too
+  if (below < -0x1p63) return bucket_of(std::numeric_limits<std::int64_t>::min());
   if (below < 0) return bucket_of(static_cast<std::int64_t>(below));
   if (below >= 0x1p64) return bucket_of(std::numeric_limits<std::uint64_t>::max());
   return bucket_of(static_cast<std::uint64_t>(below));
+}
+
+bool is_nan(const Number& value) {
+  const auto* number = std::get_if<double>(&value);
+  return number != nullptr && std::isnan(*number);
 }
 
 }  // namespace
@@ -45,7 +50,7 @@ BucketRange range_of(std::int32_t bucket) {
 }
 
 void Histogram::add(const Number& value) {
-  add(bucket_of(value), 1);
+  if (!is_nan(value)) add(bucket_of(value), 1);
 }
 
 void Histogram::add(std::int32_t bucket, std::uint64_t count) {
@@ -110,7 +115,9 @@ void append_key(std::string& key, const std::optional<probe::Value>& value) {
     const decltype(bits)& raw;
     void operator()(std::int64_t number) const { raw('i', number); }
     void operator()(std::uint64_t number) const { raw('u', number); }
-    void operator()(double number) const { raw('d', number); }
+    void operator()(double number) const {  // of NaN there are many, which all print alike
+      raw('d', std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number);
+    }
     void operator()(bool truth) const { raw('b', truth); }
     void operator()(const probe::PointerValue& pointer) const { raw('p', pointer.address); }
     void operator()(const probe::EnumeratorValue& enumerator) const { raw('e', enumerator.value); }
@@ -190,7 +197,8 @@ Result<void> parse_latency(std::string_view text, ReductionQuery& query) {
 
 void Sum::add(const Sum& other) {
   if (is_fraction_ || other.is_fraction_) {
-    fraction_ = to_double() + other.to_double();
+    constexpr double largest = std::numeric_limits<double>::max();
+    fraction_ = std::clamp(to_double() + other.to_double(), -largest, largest);
     is_fraction_ = true;
     whole_ = 0;
   } else {
@@ -319,7 +327,10 @@ void Reducer::add(const Fire& fire, const BoundReduction& site) {
   }
   const auto value = site.value ? value_of(*site.value, fire) : std::nullopt;
   const auto number = value ? number_of(*value) : std::nullopt;
-  if (!number) {
+  // One NaN would make all of a sum NaN, and so would two infinite values. OpenTelemetry asks for the
+  // same: https://opentelemetry.io/docs/specs/otel/metrics/sdk/#exponential-histogram-aggregation
+  const auto* fraction = number ? std::get_if<double>(&*number) : nullptr;
+  if (!number || (fraction != nullptr && !std::isfinite(*fraction))) {
     ++table_.unread;
     return;
   }

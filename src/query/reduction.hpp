@@ -31,7 +31,8 @@ class Histogram {
     bool operator==(const Bucket&) const = default;
   };
 
-  /// A fraction counts as the next integer below it; what 64 bits do not hold, as their last.
+  /// A fraction counts as the next integer below it; what 64 bits do not hold, as their last; NaN is in
+  /// no bucket.
   void add(const Number& value);
   void add(std::int32_t bucket, std::uint64_t count);
   void add(const Histogram& other);
@@ -63,7 +64,7 @@ BucketRange range_of(std::int32_t bucket);
 __extension__ typedef __int128 Int128;
 
 /// Of integers it is exact: 2^63 of them do not overflow its 128 bits. With a fraction among them it
-/// is a double.
+/// is a double, at most the largest finite one.
 class Sum {
  public:
   Sum() = default;
@@ -176,7 +177,8 @@ struct ReductionTable {
   std::vector<ReductionRow> rows;
   /// What groups past the limit have together; its keys are empty. count 0: there were none.
   ReductionRow others;
-  std::uint64_t unread = 0;         ///< fires whose value could not be read: in no row
+  /// Fires whose value could not be read, or is NaN or infinite: in no row.
+  std::uint64_t unread = 0;
   std::uint64_t without_start = 0;  ///< ends that had no start
   std::uint64_t without_end = 0;    ///< starts forgotten: another followed, or 65,536 later ones
   std::uint64_t lost = 0;           ///< fires that could not be added up

@@ -80,6 +80,14 @@ double number_of(std::string_view text) {
   return number;
 }
 
+/// As both formats spell it: to their readers one "-nan" makes the whole page invalid.
+std::string_view spelled(std::string_view number) {
+  if (number.ends_with("nan")) return "NaN";
+  if (number == "inf") return "+Inf";
+  if (number == "-inf") return "-Inf";
+  return number;
+}
+
 class TextWriter {
  public:
   explicit TextWriter(bool open) : open_(open) {}
@@ -102,7 +110,7 @@ class TextWriter {
       switch (metric.kind) {
         case MetricKind::counter:
         case MetricKind::gauge:
-          format("{}{} {}", counted, in_braces(labels), point.text);
+          format("{}{} {}", counted, in_braces(labels), spelled(point.text));
           end_line(point, is_counter);
           break;
         case MetricKind::histogram:
@@ -110,7 +118,7 @@ class TextWriter {
           [[fallthrough]];
         case MetricKind::total:
           format("{0}_sum{1} {2}\n{0}_count{1} {3}\n", metric.text_name, in_braces(labels),
-                 point.text, point.count);
+                 spelled(point.text), point.count);
       }
     }
   }
@@ -133,7 +141,7 @@ class TextWriter {
     if (open_ && with_exemplar && point.exemplar) {
       const Exemplar& its = *point.exemplar;
       format(" # {{trace_id=\"{}\",span_id=\"{}\"}} {} {}.{:09}", hex_text(its.trace.trace_id),
-             hex_text(its.trace.span_id), its.text, its.time_ns / 1'000'000'000,
+             hex_text(its.trace.span_id), spelled(its.text), its.time_ns / 1'000'000'000,
              its.time_ns % 1'000'000'000);
     }
     out_ += '\n';

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <limits>
+
 #include "query/site.hpp"
 
 namespace vitrine::query {
@@ -86,6 +89,48 @@ TEST_F(Reduction, SumsNumbers) {
   EXPECT_TRUE(table.rows[0].histogram.empty());
   EXPECT_EQ(table.unread, 1U);
   EXPECT_EQ(table.value, "price");
+}
+
+/// Of a float argument the target chooses every bit: one NaN must not hide all other values.
+TEST_F(Reduction, AddsUpNoValueThatIsNotFinite) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (const ReductionKind kind : {ReductionKind::sum, ReductionKind::histogram}) {
+    ask(kind, "", "price");
+    Reducer reducer(query_);
+    for (const double price : {2.5, std::nan(""), -std::nan(""), infinity, -infinity, 4.0}) {
+      OrderFire order;
+      order.numbers[3] = price;
+      fire(reducer, order);
+    }
+    const ReductionTable table = reducer.table();
+    ASSERT_THAT(table.rows, SizeIs(1));
+    EXPECT_EQ(table.rows[0].sum, Number(6.5));
+    EXPECT_EQ(table.rows[0].least, Number(2.5));
+    EXPECT_EQ(table.rows[0].greatest, Number(4.0));
+    EXPECT_EQ(table.rows[0].count, 2U);
+    EXPECT_EQ(table.rows[0].histogram.count(), kind == ReductionKind::sum ? 0U : 2U);
+    EXPECT_EQ(table.unread, 4U);
+  }
+}
+
+TEST_F(Reduction, ASumStaysFinite) {
+  constexpr double largest = std::numeric_limits<double>::max();
+  Sum sum = largest;
+  sum.add(largest);
+  EXPECT_EQ(sum.to_double(), largest);
+  for (int i = 0; i < 3; ++i) sum.add(-largest);
+  EXPECT_EQ(sum.to_double(), -largest);
+}
+
+TEST_F(Reduction, EveryNanIsInOneGroup) {
+  ask(ReductionKind::count, "price");
+  Reducer reducer(query_);
+  for (const double price : {std::nan(""), -std::nan("1"), std::nan("2")}) {
+    OrderFire order;
+    order.numbers[3] = price;
+    fire(reducer, order);
+  }
+  EXPECT_THAT(reducer.table().rows, SizeIs(1));
 }
 
 TEST_F(Reduction, MakesHistograms) {

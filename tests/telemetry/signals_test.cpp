@@ -235,6 +235,23 @@ TEST(MetricsText, ALabelKeepsItsNameWhateverPointsHave) {
                                                            "f_total{a_b=\"first\"} 2\n"));
 }
 
+/// To readers one "-nan" makes the whole page invalid.
+TEST(MetricsText, WhatIsNotFiniteIsSpelledAsTheFormatsDo) {
+  Metric metric{MetricKind::total, "v", "v", "1", "Values.", {}};
+  for (const char* text : {"nan", "-nan", "inf", "-inf", "1e+300"}) {
+    metric.points.assign(1, Point());
+    metric.points[0].text = text;
+    const std::string spelled = text == std::string_view("inf")    ? "+Inf"
+                                : text == std::string_view("-inf") ? "-Inf"
+                                : text[0] == '1'                   ? text
+                                                                   : "NaN";
+    EXPECT_THAT(prometheus_text({metric}), testing::HasSubstr("\nv_sum " + spelled + "\n"));
+    metric.kind = MetricKind::gauge;
+    EXPECT_THAT(openmetrics_text({metric}), testing::HasSubstr("\nv " + spelled + "\n"));
+    metric.kind = MetricKind::total;
+  }
+}
+
 TEST(MetricsText, OpenMetricsHasExemplarsAndAnEnd) {
   Metric metric{MetricKind::counter, "f", "vitrine_probe_fires", "1", "Fires.", {counted(3)}};
   metric.points[0].exemplar = Exemplar{1'500'000'000, std::int64_t{1}, "1", in_span};

@@ -1,7 +1,5 @@
 #include "cli/output/json.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <cstdio>
 
@@ -18,7 +16,8 @@ struct NumberToJson {
   Json operator()(std::int64_t number) const { return json_integer(number); }
   Json operator()(std::uint64_t number) const { return json_integer(number); }
   Json operator()(double number) const {
-    if (!std::isfinite(number)) return fmt::format("{}", number);
+    if (std::isnan(number)) return "nan";  // whatever its sign
+    if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
     return number;
   }
 };

@@ -320,8 +320,9 @@ std::vector<Metric> ReductionMetrics::of(const ReductionTable& table, std::int64
   }
   metrics.push_back(
       telemetry::plain_metric(MetricKind::counter, "vitrine_trace_lost", table.lost, lost_fires));
-  metrics.push_back(telemetry::plain_metric(MetricKind::counter, "vitrine_trace_unread",
-                                            table.unread, "Fires whose value could not be read."));
+  metrics.push_back(
+      telemetry::plain_metric(MetricKind::counter, "vitrine_trace_unread", table.unread,
+                              "Fires whose value could not be read or is not finite."));
   metrics.push_back(telemetry::plain_metric(MetricKind::counter, "vitrine_trace_unpaired",
                                             table.without_start + table.without_end,
                                             "Starts and ends without the other."));

@@ -427,7 +427,7 @@ std::string remarks(const ReductionTable& table, const ReductionLook& look) {
   add_count(table.unread, "fire",
             table.kind == ReductionKind::latency
                 ? fmt::format("in no row: {}", unread_match)
-                : "in no row: the aggregated argument could not be read");
+                : "in no row: the aggregated argument could not be read, or is NaN or infinite");
   add_count(table.without_start, "end",
             "in no row: no start was seen (it came earlier, or without --match on another thread)");
   add_count(table.without_end, "start",
