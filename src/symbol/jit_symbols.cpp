@@ -93,7 +93,7 @@ std::string JitSymbols::refresh(int root, pid_t inner_pid, uid_t owner, const Ha
   lacks_room_ = false;
   for (std::size_t read = 0; read < limits::perf_map_bytes; read += map_piece_bytes) {
     const std::size_t wanted = map_.full() ? 0 : map_piece_bytes;
-    auto part = target::read_perf_map(root, inner_pid, owner, map_.taken(), wanted);
+    auto part = target::read_perf_map(root, inner_pid, owner, known_, wanted);
     if (!part && part.error().code == ErrorCode::not_found) return {};
     if (!part)
       return fmt::format("/tmp/perf-{}.map: not used: {}", inner_pid, part.error().message);
@@ -111,6 +111,7 @@ std::string JitSymbols::refresh(int root, pid_t inner_pid, uid_t owner, const Ha
       lacks_room_ = true;
       break;
     }
+    known_.add(std::string_view(part->text).substr(0, map_.taken() - taken));
     if (map_.full() || map_.taken() == taken || part->text.size() < map_piece_bytes) break;
   }
   if (!lacks_room_ && !map_.full()) return {};

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "symbol/function_symbols.hpp"
+#include "target/mapped_files.hpp"
 
 namespace vitrine::symbol {
 
@@ -89,6 +90,7 @@ class JitSymbols {
 
  private:
   PerfMap map_;
+  target::KnownPerfMap known_;  ///< what is in map_
   bool lacks_room_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -178,17 +179,73 @@ Result<sandbox::OpenedFile> open_mapped_below(int root, const MappedFile& file) 
   return fail(ErrorCode::not_found, fmt::format("{} is not the mapped file any more", file.path));
 }
 
-Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from,
+std::string without_deleted(std::string path, int descriptor, int root) {
+  std::string without = without_deleted(path);
+  if (without == path || root < 0) return without;
+  struct statx about {};
+  const bool is_known =
+      ::statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK, &about) == 0 &&
+      (about.stx_mask & STATX_NLINK) != 0;
+  if (is_known && about.stx_nlink == 0) return without;
+  // It has this name, or another one.
+  const auto named = sandbox::open_regular_below(root, path);
+  if (!named) return without;
+  auto one = sandbox::place_identity(named->original ? named->original.get() : named->get());
+  auto other = sandbox::place_identity(descriptor);
+  one.mount = other.mount = 0;
+  return one == other ? path : without;
+}
+
+namespace {
+
+/// Of a perf map's text: so much of each distance is compared.
+constexpr std::size_t compared_bytes = 4096, compared_distance = 64 * 1024;
+
+std::size_t hash_of(std::string_view text) {
+  return std::hash<std::string_view>()(text);
+}
+
+}  // namespace
+
+void KnownPerfMap::add(std::string_view text) {
+  if (text.empty()) return;
+  const auto part = [&](std::size_t at, std::size_t most) {
+    const std::string_view its = text.substr(at, most);
+    return Part{bytes_ + at, its.size(), hash_of(its)};
+  };
+  // Each distance's part begins in the text that has its beginning.
+  for (std::size_t at = (compared_distance - bytes_ % compared_distance) % compared_distance;
+       at < text.size(); at += compared_distance)
+    parts_.push_back(part(at, compared_bytes));
+  last_ = part(text.size() - std::min(text.size(), compared_bytes), compared_bytes);
+  bytes_ += text.size();
+}
+
+/// Whether a file, which is long enough, has the text that was read.
+bool KnownPerfMap::is_of(Memory& file) const {
+  std::string text(compared_bytes, '\0');
+  const auto is_there = [&](const Part& part) {
+    const std::size_t got =
+        file.read_some(part.offset, std::as_writable_bytes(std::span(text.data(), part.bytes)));
+    return got == part.bytes && hash_of({text.data(), got}) == part.hash;
+  };
+  return is_there(last_) && std::ranges::all_of(parts_, is_there);
+}
+
+Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, KnownPerfMap& known,
                                   std::size_t max_bytes) {
   auto opened = TRY(sandbox::open_owned_below(root, fmt::format("/tmp/perf-{}.map", pid), owner));
   auto memory = TRY(sandbox::FileMemory::from(std::move(opened)));
   const auto size = static_cast<std::uint64_t>(memory->identity().size);
+  const auto file = sandbox::place_identity(memory->original());
   PerfMapText part;
-  part.anew = size < from;
-  if (part.anew) from = 0;
-  part.text.resize(std::min<std::uint64_t>(size - from, max_bytes));
+  part.anew =
+      known.bytes() != 0 && (file != known.file_ || size < known.bytes() || !known.is_of(*memory));
+  if (part.anew) known = {};
+  known.file_ = file;
+  part.text.resize(std::min<std::uint64_t>(size - known.bytes(), max_bytes));
   part.text.resize(memory->read_some(
-      from, std::as_writable_bytes(std::span(part.text.data(), part.text.size()))));
+      known.bytes(), std::as_writable_bytes(std::span(part.text.data(), part.text.size()))));
   return part;
 }
 

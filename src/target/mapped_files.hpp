@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/memory.hpp"
 #include "base/result.hpp"
 #include "sandbox/files.hpp"
 #include "target/maps.hpp"
@@ -52,17 +54,50 @@ std::vector<Result<sandbox::OpenedFile>> open_mapped_files(int proc_dir,
 /// (also where another file is there), not_permitted, unsupported, limit.
 Result<sandbox::OpenedFile> open_mapped_below(int root, const MappedFile& file);
 
+/// The path of an open file as the kernel names it, without the " (deleted)" that the kernel adds when that name is
+/// gone: a file may really be called so. `root`: descriptor of the root directory that the path is below; -1: by the
+/// text alone.
+std::string without_deleted(std::string path, int descriptor, int root);
+
+struct PerfMapText;
+
+/// What has been read of a perf map. A JIT compiler appends to it, but one that is started later with the same PID
+/// writes another file of the same name, and some write theirs anew: then what was read is not there any more. To
+/// notice that in a file of many megabytes, parts of its text are compared: 4 KiB of each 64, and the last.
+class KnownPerfMap {
+ public:
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+  /// `text` was read where the last ended, of the file that read_perf_map() has read of last.
+  void add(std::string_view text);
+
+ private:
+  friend Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, KnownPerfMap& known,
+                                           std::size_t max_bytes);
+  struct Part {
+    std::uint64_t offset = 0;
+    std::size_t bytes = 0;
+    std::size_t hash = 0;
+  };
+  [[nodiscard]] bool is_of(Memory& file) const;
+
+  sandbox::PlaceIdentity file_;
+  std::uint64_t bytes_ = 0;  ///< from the beginning
+  std::vector<Part> parts_;
+  Part last_;
+};
+
 struct PerfMapText {
   std::string text;
-  bool anew = false;  ///< the file is shorter than `from`: it is another, this is its beginning
+  bool anew = false;  ///< the file is not the one that is known: this is its beginning
 };
 
 /// Reads it as the process has it: `root` is a descriptor of its root directory, `pid` its pid by
-/// its own idea, `owner` the user whose files it makes. `from`: how much of the file is known,
-/// bytes; `max_bytes` more are read at most. Errors: not_found (it has none),
-/// not_permitted (it belongs to another user: the message names it), unsupported (no regular
-/// file), failed.
-Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from,
+/// its own idea, `owner` the user whose files it makes. What follows `known` is read, `max_bytes` at
+/// most; of a file that does not begin with that, its beginning, and `known` is nothing then. Errors:
+/// not_found (it has none), not_permitted (it belongs to another user: the message names it),
+/// unsupported (no regular file), failed.
+Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, KnownPerfMap& known,
                                   std::size_t max_bytes);
 
 }  // namespace vitrine::target

@@ -79,40 +79,118 @@ class PerfMapFile : public testing::Test {
     for (int i = 0; i < count; ++i)
       file << fmt::format("{:x} 10 function_with_a_name_of_some_length_{}\n", 0x1000 + i * 16, i);
   }
-  Result<target::PerfMapText> read(std::uint64_t from) {
-    return target::read_perf_map(root_.get(), ::getpid(), ::geteuid(), from,
+  Result<target::PerfMapText> read(target::KnownPerfMap& known) {
+    return target::read_perf_map(root_.get(), ::getpid(), ::geteuid(), known,
                                  limits::perf_map_bytes);
+  }
+  Result<target::PerfMapText> read() {
+    target::KnownPerfMap nothing;
+    return read(nothing);
+  }
+  std::string refresh(JitSymbols& symbols) {
+    return symbols.refresh(root_.get(), ::getpid(), ::geteuid(), [](std::size_t) { return true; });
   }
 };
 
 TEST_F(PerfMapFile, IsReadAndReadOnWhenItGrew) {
-  EXPECT_EQ(read(0).error().code, ErrorCode::not_found);
+  EXPECT_EQ(read().error().code, ErrorCode::not_found);
   std::ofstream(path_) << "1000 10 first\n2000 1";
-  PerfMap map;
-  map.add(read(map.taken()).value().text);
-  EXPECT_EQ(map.size(), 1U);
+  target::KnownPerfMap known;
+  EXPECT_EQ(read(known).value().text, "1000 10 first\n2000 1");
+  known.add("1000 10 first\n");
   std::ofstream(path_, std::ios::app) << "0 second\n";
-  const auto more = read(map.taken()).value();
+  const auto more = read(known).value();
   EXPECT_EQ(more.text, "2000 10 second\n");
   EXPECT_FALSE(more.anew);
-  map.add(more.text);
-  EXPECT_EQ(map.size(), 2U);
+  known.add(more.text);
+  EXPECT_EQ(read(known).value().text, "");
   std::ofstream(path_, std::ios::trunc) << "3000 10 x\n";
-  const auto anew = read(map.taken()).value();
+  const auto anew = read(known).value();
   EXPECT_TRUE(anew.anew);
   EXPECT_EQ(anew.text, "3000 10 x\n");
 }
 
+/// A file that is longer than the one that was read, and is another: nothing of that one is left.
+class AnotherPerfMap : public PerfMapFile {
+ protected:
+  static constexpr int functions = 10'000;  // some 600 KiB
+
+  static std::string line(int number, const char* name) {
+    return fmt::format("{:x} 10 {}_{:05}\n", 0x1000 + number * 16, name, number);
+  }
+  static std::string text(int count, const char* name) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += line(i, name);
+    return text;
+  }
+  void SetUp() override {
+    PerfMapFile::SetUp();
+    std::ofstream(path_) << text(functions, "old");
+    ASSERT_EQ(refresh(symbols_), "");
+    ASSERT_EQ(name_at(functions - 1), "old_09999");
+  }
+  std::string name_at(int number) const {
+    const auto function = symbols_.find(0x1001 + static_cast<Address>(number) * 16);
+    return function ? std::string(function->name) : "none";
+  }
+
+  JitSymbols symbols_;
+};
+
+TEST_F(AnotherPerfMap, InItsPlaceIsReadAnew) {
+  std::ofstream(path_ + ".new") << text(2 * functions, "yet");
+  std::filesystem::rename(path_ + ".new", path_);
+  ASSERT_EQ(refresh(symbols_), "");
+  for (const int number : {0, functions / 2, functions, 2 * functions - 1})
+    EXPECT_EQ(name_at(number), fmt::format("yet_{:05}", number));
+}
+
+TEST_F(AnotherPerfMap, WrittenOverItIsReadAnew) {
+  std::ofstream(path_, std::ios::trunc) << text(2 * functions, "new");
+  ASSERT_EQ(refresh(symbols_), "");
+  for (const int number : {0, functions / 2, functions - 1, functions})
+    EXPECT_EQ(name_at(number), fmt::format("new_{:05}", number));
+}
+
+TEST_F(AnotherPerfMap, WithTheSameBeginningAndEndIsReadAnew) {
+  // The functions of the middle are others, and one is missing, as when they were recompiled.
+  std::string other = text(functions / 4, "old");
+  for (int i = functions / 4; i < functions / 2; ++i)
+    if (i != functions / 3) other += line(i, "new");
+  for (int i = functions / 2; i < functions + 10; ++i) other += line(i, "old");
+  std::ofstream(path_, std::ios::trunc) << other;
+  ASSERT_EQ(refresh(symbols_), "");
+  EXPECT_EQ(name_at(functions / 4), "new_02500");
+  EXPECT_EQ(name_at(functions / 3), "none");
+  EXPECT_EQ(name_at(functions + 9), "old_10009");
+}
+
+TEST_F(AnotherPerfMap, ThatOnlyGrewIsReadOn) {
+  const std::string before = text(functions, "old");
+  target::KnownPerfMap known;
+  ASSERT_EQ(read(known).value().text, before);
+  // As it is read piece by piece.
+  constexpr std::size_t piece = 50'000;
+  for (std::size_t at = 0; at < before.size(); at += piece) {
+    known.add(std::string_view(before).substr(at, piece));
+    EXPECT_FALSE(read(known).value().anew) << at;
+  }
+  std::ofstream(path_, std::ios::app) << "1 1 more\n";
+  const auto more = read(known).value();
+  EXPECT_FALSE(more.anew);
+  EXPECT_EQ(more.text, "1 1 more\n");
+}
+
 TEST_F(PerfMapFile, APipeIsNotOpened) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0666), 0);
-  const auto text = read(0);
+  const auto text = read();
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().code, ErrorCode::unsupported);
 }
 
 TEST_F(PerfMapFile, ALinkIsNotFollowed) {
   std::filesystem::create_symlink("/etc/passwd", path_);
-  const auto text = read(0);
+  const auto text = read();
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().message, path_ + " is a link");
 }
@@ -121,7 +199,7 @@ TEST_F(PerfMapFile, OfAnotherUserIsNotBelieved) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: gives a file away";
   std::ofstream(path_) << "1000 10 forged\n";
   ASSERT_EQ(::chown(path_.c_str(), 65534, 65534), 0);
-  const auto text = read(0);
+  const auto text = read();
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().code, ErrorCode::not_permitted);
   EXPECT_NE(text.error().message.find("belongs to user 65534"), std::string::npos);
@@ -263,7 +341,7 @@ TEST_F(PerfMapFile, ThatExceedsTheMemoryAloneHasItsFirstPart) {
 TEST_F(PerfMapFile, AHugeOneIsCut) {
   std::ofstream(path_) << "1000 10 first\n";
   ASSERT_EQ(::truncate(path_.c_str(), 8LL << 30), 0);
-  const auto text = read(0);
+  const auto text = read();
   ASSERT_TRUE(text);
   EXPECT_EQ(text->text.size(), limits::perf_map_bytes);
   PerfMap map;
