@@ -62,7 +62,8 @@ std::string file_name_of(int file) {
   const ssize_t n =
       ::readlink(fmt::format("/proc/self/fd/{}", file).c_str(), path.data(), path.size());
   path.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  path = target::without_deleted(std::move(path));
+  const auto root = target::open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
+  path = target::without_deleted(std::move(path), file, root ? root->get() : -1);
   return std::string(file_name(path));
 }
 

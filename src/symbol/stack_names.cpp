@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/limits.hpp"
+#include "target/mapped_files.hpp"
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
 
@@ -194,8 +195,11 @@ void StackNames::name_in(const Image& image, std::size_t file, std::span<const A
     offsets.push_back(address - part->start + part->offset);
   }
   if (offsets.empty()) return;
-  File asked{
-      target::without_deleted(mapped.path), mapped.file->descriptor(), {}, mapped.file->identity()};
+  File asked{target::without_deleted(mapped.path, mapped.file->original(),
+                                     image.root ? image.root->get() : -1),
+             mapped.file->descriptor(),
+             {},
+             mapped.file->identity()};
   // Debug files are looked for where the process looks, then where we do.
   if (image.root) asked.root_dirs.push_back(image.root->get());
   if (our_root_) asked.root_dirs.push_back(our_root_.get());

@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "observe/probe_listing.hpp"
+#include "observe/probes/functions.hpp"
 #include "observe/probes/probes.hpp"
 #include "observe/ps.hpp"
 
@@ -104,6 +106,49 @@ TEST_F(Copied, DeletedFilesAreStillRead) {
   const Child child = started({program_});
   ASSERT_TRUE(std::filesystem::remove(program_));
   expect_subject(child, probes_of(child), "copied program (deleted)");
+}
+
+/// Whether a pattern selects functions of the files of a process.
+bool selects(const Child& child, const std::string& pattern) {
+  const auto wanted = function_patterns(std::vector<std::string>{pattern});
+  EXPECT_TRUE(wanted);
+  ProbeFiles files({false, *wanted});
+  const auto found = files.of_process(child.pid());
+  EXPECT_TRUE(found);
+  return found && std::ranges::any_of(found->modules, [](const ProbeModule& module) {
+           return std::ranges::any_of(module.file->probes, [](const probe::Probe& one) {
+             return one.kind == probe::Kind::function;
+           });
+         });
+}
+
+TEST_F(Copied, FunctionsOfDeletedAndReplacedFilesAreFoundByTheirNames) {
+  const Child child = started({program_});
+  const std::vector<std::string> patterns{"func:copied program:main", "func:" + program_ + ":main",
+                                          "func:copied*m:main", "func:" + directory_ + "/*m:main"};
+  for (const std::string& pattern : patterns) EXPECT_TRUE(selects(child, pattern)) << pattern;
+  ASSERT_TRUE(std::filesystem::remove(program_));
+  for (const std::string& pattern : patterns) EXPECT_TRUE(selects(child, pattern)) << pattern;
+  std::filesystem::copy_file(PROBE_SUBJECT_DLOPEN, program_);
+  for (const std::string& pattern : patterns) EXPECT_TRUE(selects(child, pattern)) << pattern;
+  EXPECT_FALSE(selects(child, "func:copied program (deleted):main"));
+}
+
+TEST_F(Copied, FunctionsOfAFileThatIsCalledLikeADeletedOneAreFoundByThatName) {
+  const std::string odd = directory_ + "/odd (deleted)";
+  std::filesystem::rename(program_, odd);
+  const Child child = started({odd});
+  EXPECT_TRUE(selects(child, "func:odd (deleted):main"));
+  EXPECT_FALSE(selects(child, "func:odd:main"));
+  ASSERT_TRUE(std::filesystem::remove(odd));
+  EXPECT_TRUE(selects(child, "func:odd (deleted):main"));
+}
+
+TEST_F(Copied, FunctionsOfADeletedFileThatHasAnotherNameAreFound) {
+  const Child child = started({program_});
+  std::filesystem::create_hard_link(program_, directory_ + "/other");
+  ASSERT_TRUE(std::filesystem::remove(program_));
+  EXPECT_TRUE(selects(child, "func:copied program:main"));
 }
 
 TEST_F(Copied, AnotherFileOfTheSameNameIsNotMistakenForIt) {

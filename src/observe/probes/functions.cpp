@@ -258,8 +258,8 @@ Result<void> add_functions(ProbeFile& file, const sandbox::FileMemory& memory,
   symbol::FunctionQuery query;
   query.most = most;
   for (const FunctionPattern& pattern : patterns) {
-    const bool is_its = pattern.has_module_path() ? is_path_of(pattern, file.path, memory)
-                                                  : pattern.names_module(file.path);
+    const bool is_its = pattern.has_module_path() ? is_path_of(pattern, file.plain_path, memory)
+                                                  : pattern.names_module(file.plain_path);
     if (!is_its) continue;
     its.push_back(&pattern);
     if (pattern.at_return) query.exits_of.push_back(static_cast<std::uint32_t>(query.names.size()));
@@ -288,7 +288,7 @@ Result<void> add_functions(ProbeFile& file, const sandbox::FileMemory& memory,
       if (first == nullptr) continue;
       const std::string provider =
           "func:" +
-          (has_wildcards(first->module) ? std::string(file_name(file.path)) : first->module);
+          (has_wildcards(first->module) ? std::string(file_name(file.plain_path)) : first->module);
       std::string name = function.demangled.empty() ? function.name : function.demangled;
       if (name.empty() || first->address) name = first->function;
       if (at_return) name += ":return";
@@ -380,7 +380,7 @@ Result<std::vector<std::string>> files_of_functions(std::span<const std::string>
 // Why a pattern selects nothing.
 
 void MissingFunctions::add(const ProbeFile& file) {
-  modules_.emplace(file_name(file.path));
+  modules_.emplace(file_name(file.plain_path));
   for (const UnfoundFunction& missing : file.missing)
     reasons_[missing.pattern].push_back({file.path, missing});
 }

@@ -22,6 +22,7 @@
 #include "elf/notes.hpp"
 #include "sandbox/worker.hpp"
 #include "symbol/function_symbols.hpp"
+#include "target/mapped_files.hpp"
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
 
@@ -110,9 +111,16 @@ class AskedFiles {
     of_file.addresses.push_back(place.address - mapped.bias);
   }
 
+  [[nodiscard]] std::string path_of(const MappedCode& mapped) const {
+    if (!has_file(mapped)) return target::without_deleted(mapped.mapping.name);
+    const auto& root = processes_[mapped.process]->root;
+    return target::without_deleted(mapped.mapping.name, mapped.file->file->original(),
+                                   root ? root->get() : -1);
+  }
+
   [[nodiscard]] symbol::File file_of(const MappedCode& mapped) const {
     symbol::File file;
-    file.path = target::without_deleted(mapped.mapping.name);
+    file.path = path_of(mapped);
     file.descriptor = mapped.file->file->descriptor();
     file.identity = mapped.file->file->identity();
     // Where the process looks, then where we do.
@@ -368,7 +376,7 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     profile::Mapping mapping{mapped.mapping.start,
                              mapped.mapping.end,
                              mapped.mapping.offset,
-                             target::without_deleted(mapped.mapping.name),
+                             files.path_of(mapped),
                              {},
                              {}};
     if (mapped.file == nullptr) {
