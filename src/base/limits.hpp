@@ -76,9 +76,6 @@ inline constexpr std::size_t enumerators = 256 * 1024;  ///< given to the probes
 inline constexpr std::size_t argument_text = 64 * 1024;  ///< bytes of one site's argument list
 inline constexpr std::size_t argument_depth = 32;  ///< parentheses in one operand; compilers: 2
 
-/// Of one file, whose functions are kept: programs fire from hundreds of places.
-inline constexpr std::size_t named_addresses = 64 * 1024;
-
 inline constexpr std::uint64_t dof_bytes = 256U << 20;           ///< of one DOF, as Oracle's parser
 inline constexpr std::uint64_t dof_header_bytes = 4096;          ///< of its header; 64 are usual
 inline constexpr std::uint64_t dof_section_header_bytes = 4096;  ///< 32 are usual

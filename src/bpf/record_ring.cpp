@@ -92,28 +92,24 @@ void RecordRing::run_collector(const std::stop_token& stop) {
   ::prctl(PR_SET_NAME, "vitrine-collect");
   while (!stop.stop_requested() && error_ == 0) {
     if (!queue_->wait_for_room(Clock::now() + longest_wait_for_room)) continue;
-    bool is_all = false;
-    pass(false, is_all);
+    pass(false);
     if (queue_->wait_for_room(Clock::now())) wait_for_wake_up(milliseconds(-1));
   }
 }
 
-/// Takes what is in the buffer into the queue, as far as that has room. False: another thread is at it. `is_all`:
-/// set, whether nothing is left in the buffer.
-bool RecordRing::pass(bool by_poll, bool& is_all) {
-  is_all = false;
+/// Takes what is in the buffer into the queue, as far as that has room.
+RecordRing::Passed RecordRing::pass(bool by_poll) {
   const std::unique_lock lock(passing_, std::try_to_lock);
-  if (!lock) return false;
+  if (!lock) return Passed::not_done;
   const bool has_room = queue_->wait_for_room(Clock::now());
   const int got = has_room ? ring_buffer__consume(ring_) : 0;
-  is_all = has_room && got >= 0;
   // By the thread that polls: all is there for it. By the collector: many small chunks would be.
   if (by_poll)
     queue_->publish();
   else
     queue_->offer();
   if (got < 0 && got != -ECANCELED) error_ = got;
-  return true;
+  return has_room && got >= 0 ? Passed::all : Passed::part;
 }
 
 namespace {
@@ -152,17 +148,18 @@ Result<std::size_t> RecordRing::poll_queue(milliseconds timeout, const Sink& sin
   auto began = Clock::now();
   const auto end = began + timeout;
   for (;; began = Clock::now()) {
-    bool is_all = false;
-    const bool has_passed = pass(true, is_all);
+    const Passed passed = pass(true);
+    bool is_all = passed == Passed::all;
     const std::size_t records = hand_over_queue(end, sink, is_all);
     took(began, is_all);
     wait_ = records != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
     if (records != 0) return records;
     if (error_ != 0) return tl::unexpected(KernelLog().error("read records", error_.load()));
     const auto now = Clock::now();
-    if (has_passed && now >= end) return 0;
+    const bool is_done = passed != Passed::not_done;
+    if (is_done && now >= end) return 0;
     // The collector's pass is short, or brings something.
-    (void)queue_->wait(has_passed ? std::min(end, now + wait_) : now + shortest_wait);
+    (void)queue_->wait(is_done ? std::min(end, now + wait_) : now + shortest_wait);
   }
 }
 

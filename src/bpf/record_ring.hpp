@@ -63,7 +63,13 @@ class RecordRing {
   static int hand_over(void* context, void* data, std::size_t size);
   void begin_collecting();
   void run_collector(const std::stop_token& stop);
-  bool pass(bool by_poll, bool& is_all);
+  /// What a pass over the buffer has come to.
+  enum class Passed {
+    not_done,  ///< another thread is at it
+    part,      ///< the queue had no room for all
+    all,       ///< nothing is left in the buffer
+  };
+  Passed pass(bool by_poll);
   std::size_t hand_over_queue(Clock::time_point end, const Sink& sink, bool& is_all);
   Result<std::size_t> poll_queue(std::chrono::milliseconds timeout, const Sink& sink);
   void wait_for_wake_up(std::chrono::milliseconds most);
