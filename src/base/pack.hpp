@@ -214,7 +214,7 @@ Result<T> unpack(std::span<const std::byte> bytes) {
 namespace vitrine {
 
 constexpr ErrorCode last(ErrorCode) {
-  return ErrorCode::interrupted;
+  return ErrorCode::another_program;
 }
 constexpr Machine last(Machine) {
   return Machine::other;

@@ -19,7 +19,10 @@ enum class ErrorCode {
   malformed,      ///< bytes from a target or a file break the rules of their format
   unsupported,    ///< understood, but this kernel, build or target cannot do it
   limit,          ///< a bound of base/limits.hpp was hit
-  interrupted,    ///< the user stopped it, or the target went away in the middle
+  interrupted,    ///< the user, or the caller, stopped it
+  changing,  ///< the target changed it during each attempt to read it: another attempt may succeed
+  /// The process executes another program by now than the one that was opened: it must be opened again.
+  another_program,
 };
 
 /// What an errno means that a system call left, most often one with a path or a process.

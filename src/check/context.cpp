@@ -171,25 +171,29 @@ Outcome version(const ContextSubject& subject) {
   return one->header->version == abi::process_context::version ? holds(text) : fails(text);
 }
 
+/// Whether the last look met an update.
+bool is_changing(const ContextSubject& subject) {
+  return subject.problem && subject.problem->code == ErrorCode::changing;
+}
+
 Outcome stamped(const ContextSubject& subject) {
   const ContextCandidate* one = subject.chosen();
   if (one == nullptr || !one->header || one->header->version == abi::process_context::version_1)
     return none();
-  const bool was_read = subject.state && !subject.problem;
-  if ((one->header->stamp == 0 && !was_read) ||
-      (subject.problem && subject.problem->code == ErrorCode::interrupted))
+  if (subject.state) return holds(fmt::format("{} ns", subject.state->context.published_at_ns));
+  if (one->header->stamp == 0 || is_changing(subject))
     return fails("an update was in progress during the whole observation");
   return holds(fmt::format("{} ns", one->header->stamp));
 }
 
 Outcome payload(const ContextSubject& subject) {
   if (valid_headers(subject) == 0) return none();
-  if (subject.state && !subject.problem)
+  if (subject.state && (!subject.problem || is_changing(subject)))
     return holds(fmt::format("{} resource attributes, {} attributes",
                              subject.state->context.resource.size(),
                              subject.state->context.attributes.size()));
   if (!subject.problem) return none();
-  if (subject.problem->code == ErrorCode::interrupted) return undecided(subject.problem->message);
+  if (is_changing(subject)) return undecided(subject.problem->message);
   return fails(subject.problem->message);
 }
 

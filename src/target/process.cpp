@@ -27,7 +27,7 @@ tl::unexpected<Error> ended(pid_t pid) {
 }
 
 tl::unexpected<Error> executes(pid_t pid) {
-  return fail(ErrorCode::interrupted, fmt::format("process {} executes another program", pid));
+  return fail(ErrorCode::another_program, fmt::format("process {} executes another program", pid));
 }
 
 tl::unexpected<Error> none(pid_t pid) {
@@ -216,7 +216,8 @@ Result<void> Process::verify() {
   if (got == bytes.size() && bytes == identity_.random_bytes) return {};
   if (memory_->refusal() == ESRCH) return ended(pid_);
   if (gave_up) return withheld(memory_->withheld());
-  return fail(ErrorCode::interrupted, fmt::format("process {} has executed another program", pid_));
+  return fail(ErrorCode::another_program,
+              fmt::format("process {} has executed another program", pid_));
 }
 
 }  // namespace vitrine::target

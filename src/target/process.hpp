@@ -45,8 +45,8 @@ class Process {
  public:
   /// Opens the thread group `pid`.
   /// Errors: not_found (no such process; it has ended; `pid` is a thread of another),
-  /// not_permitted (see proc_file.hpp), unsupported (kernel thread; 32-bit program), interrupted (it
-  /// is executing another program: open it again).
+  /// not_permitted (see proc_file.hpp), unsupported (kernel thread; 32-bit program),
+  /// another_program (it is executing one: open it again).
   static Result<Process> open(pid_t pid);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
@@ -75,7 +75,7 @@ class Process {
   [[nodiscard]] Result<sandbox::OpenedFile> open_executable() const;
 
   /// Checks that this is still the process that was opened. Errors: not_found (it has ended),
-  /// interrupted (it executed another program: open it again).
+  /// another_program (open it again).
   Result<void> verify();
 
  private:

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "check/context.hpp"
 #include "check/publishers.hpp"
 
 namespace vitrine::test {
@@ -91,6 +92,30 @@ const Fault faults[] = {
     {"schema-in-resource", {"otep-4947.schema-place"}},
     {"bad-map", {"otep-4947.key-map"}},
 };
+
+// One that was read between updates, and is being changed at the last look.
+TEST(Context, AnUpdateAtTheLastLookAloneIsNoFault) {
+  constexpr Address at = 0x7f0000000000;
+  check::ContextSubject subject;
+  target::Mapping mapping;
+  mapping.start = at;
+  subject.candidates.push_back({mapping, format::ContextHeader{2, 40, 0, at + 64}, {}});
+  subject.problem = Error{ErrorCode::changing, "an update is in progress", {}};
+  const auto verdict_of = [&](std::string_view id) {
+    for (const auto& rule : check::process_context_rules())
+      if (rule.requirement.id == id) return rule.ask(subject).verdict;
+    ADD_FAILURE() << "no rule " << id;
+    return check::Verdict::fails;
+  };
+  EXPECT_EQ(verdict_of("otep-4719.stamp"), check::Verdict::fails);
+  EXPECT_EQ(verdict_of("otep-4719.payload"), check::Verdict::undecided);
+  subject.state.emplace();
+  subject.state->header = at;
+  subject.state->context.version = 2;
+  subject.state->context.published_at_ns = 5;
+  EXPECT_EQ(verdict_of("otep-4719.stamp"), check::Verdict::holds);
+  EXPECT_EQ(verdict_of("otep-4719.payload"), check::Verdict::holds);
+}
 
 class LiveFaults : public testing::TestWithParam<Fault> {};
 

@@ -359,11 +359,31 @@ TEST_F(Service, AWatchEndsWhenTheProcessDoes) {
   EXPECT_THAT(watch.rest_of_errors(), HasSubstr(its_pid));
 }
 
+// Each reading may meet it between two programs, or in another one than at its start.
+TEST(Exec, AProgramThatExecutesItselfWithoutEndIsWatchedOn) {
+  const std::string again = R"(exec sh -c "$0" "$0")";
+  Child target = Child::spawn({"sh", "-c", again, again});
+  const Outcome watched = vitrine(
+      {"labels", std::to_string(target.pid()), "--watch=5ms", "--duration", "2s", "--json"});
+  EXPECT_EQ(watched.status, 0) << watched.err;
+}
+
 TEST(Exec, StartsAProgramWatchesItAndEndsWithIt) {
   const Outcome outcome =
       vitrine({"labels", "--watch=50ms", "--json", "--exec", "--", DEMO_SERVICE, "--seconds", "1"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("tenant"));
+}
+
+TEST(Context, AWatchReportsAnUpdateThatDoesNotEnd) {
+  Child target = Child::spawn({HOSTILE_CONTEXT, "frozen"});
+  ASSERT_TRUE(target.read_line(patience));
+  const Outcome watched =
+      vitrine({"context", std::to_string(target.pid()), "--watch=20ms", "--duration", "500ms"});
+  EXPECT_EQ(watched.status, 0) << watched.err;
+  const std::string note = "an update is in progress; still watching";
+  ASSERT_THAT(watched.err, HasSubstr(note));
+  EXPECT_EQ(watched.err.find(note), watched.err.rfind(note)) << watched.err;
 }
 
 TEST(Exec, AProgramThatEndsAtOnceEndsTheWatch) {

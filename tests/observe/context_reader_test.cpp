@@ -29,6 +29,7 @@ class ScriptedSource : public ContextSource, public Memory {
   }
   Result<void> verify() override {
     if (gone) return fail(ErrorCode::not_found, "process 1 has ended");
+    if (other) return fail(ErrorCode::another_program, "process 1 has executed another program");
     return {};
   }
   void read(std::span<ReadRequest> requests) override {
@@ -59,6 +60,7 @@ class ScriptedSource : public ContextSource, public Memory {
   std::vector<target::Mapping> list;
   std::function<void()> before_read;
   bool gone = false;
+  bool other = false;  ///< it executes another program
   int searches = 0;
   int reads = 0;
 };
@@ -154,6 +156,30 @@ TEST(ContextReader, GoneProcessIsSaidToBeGone) {
   EXPECT_EQ(target.error().code, ErrorCode::not_found);
 }
 
+TEST(ContextReader, WhatAnotherProgramHasIsNoStaleReading) {
+  Target target;
+  target.source->map(header_at);
+  target.source->publish("before", 1);
+  EXPECT_EQ(target.service(), "before");
+  // The context moves, and while that is read the process executes another program.
+  target.source->list.clear();
+  target.source->bytes.place(header_at, {});
+  target.source->map(header_at + 0x10000);
+  target.source->publish("moved", 2, header_at + 0x10000);
+  target.source->before_read = [&] { target.source->other = target.source->searches == 2; };
+  EXPECT_EQ(target.error().code, ErrorCode::another_program);
+}
+
+TEST(ContextReader, AStoppedReadingIsNoStaleOne) {
+  Target target;
+  target.source->map(header_at);
+  target.source->publish("x", 1);
+  EXPECT_EQ(target.service(), "x");
+  const std::atomic<bool> stop = true;
+  target.reader.stop_by(&stop);
+  EXPECT_EQ(target.error().code, ErrorCode::interrupted);
+}
+
 TEST(ContextReader, Version1IsRead) {
   Target target;
   target.source->map(header_at);
@@ -207,7 +233,7 @@ TEST(HostileContext, StampFrozenAtZero) {
   target.source->map(header_at);
   target.source->publish("x", 0);
   const Error error = target.error();
-  EXPECT_EQ(error.code, ErrorCode::interrupted);
+  EXPECT_EQ(error.code, ErrorCode::changing);
   EXPECT_THAT(error.message, HasSubstr("an update is in progress"));
 }
 
@@ -237,7 +263,7 @@ TEST(HostileContext, StampThatChangesOnEveryReadEnds) {
   std::uint64_t stamp = 1;
   target.source->before_read = [&] { target.source->publish("x", ++stamp); };
   const Error error = target.error();
-  EXPECT_EQ(error.code, ErrorCode::interrupted);
+  EXPECT_EQ(error.code, ErrorCode::changing);
   EXPECT_LE(target.source->reads, 20);
 }
 

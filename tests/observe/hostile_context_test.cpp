@@ -70,7 +70,7 @@ TEST(HostileLiveContext, PayloadThatNobodyMayRead) {
 
 TEST(HostileLiveContext, PublisherThatDiedInTheMiddleOfAnUpdate) {
   const Error error = LiveContext({"frozen"}).error();
-  EXPECT_EQ(error.code, ErrorCode::interrupted);
+  EXPECT_EQ(error.code, ErrorCode::changing);
   EXPECT_THAT(error.message, HasSubstr("an update is in progress"));
 }
 
@@ -92,7 +92,7 @@ TEST(HostileLiveContext, UpdatesWithoutEndAreNeverMixed) {
   while (whole <= 10 && steady_clock::now() < end) {
     auto state = context.refresh();
     if (!state) {
-      ASSERT_EQ(state.error().code, ErrorCode::interrupted) << state.error().message;
+      ASSERT_EQ(state.error().code, ErrorCode::changing) << state.error().message;
       continue;
     }
     ASSERT_TRUE(*state);

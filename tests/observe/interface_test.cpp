@@ -110,6 +110,9 @@ TEST(Interface, NamesAreThoseOfTheCommand) {
   EXPECT_EQ(to_string(observer::Evidence::stopped), "stopped");
   EXPECT_EQ(to_string(observer::Evidence::sampled), "sampled");
   EXPECT_EQ(to_string(observer::Evidence::unproven), "unproven");
+  EXPECT_EQ(to_string(observer::ErrorCode::interrupted), "interrupted");
+  EXPECT_EQ(to_string(observer::ErrorCode::changing), "changing");
+  EXPECT_EQ(to_string(observer::ErrorCode::another_program), "another-program");
 }
 
 template <class Type>

@@ -132,7 +132,7 @@ TEST(Process, NoticesExecOfTheSameProgram) {
   subject.ask(std::string("exec ") + TARGET_SUBJECT);
   const auto same = process->verify();
   ASSERT_FALSE(same);
-  EXPECT_EQ(same.error().code, ErrorCode::interrupted);
+  EXPECT_EQ(same.error().code, ErrorCode::another_program);
   const auto again = Process::open(subject.child.pid());
   ASSERT_TRUE(again);
   EXPECT_FALSE(again->identity() == process->identity());

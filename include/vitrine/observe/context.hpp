@@ -64,7 +64,7 @@ class ContextReader {
   ~ContextReader();
 
   /// The context now; nothing: the process publishes none. Errors: not_permitted; not_found, the
-  /// process is gone; interrupted, it executed another program (open it again) or is just updating
+  /// process is gone; another_program, it executed one (open it again); changing, it is just updating
   /// its first context; malformed, unsupported or limit, by its publisher's fault.
   Result<std::optional<ProcessContext>> read();
 

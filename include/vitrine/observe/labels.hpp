@@ -108,7 +108,8 @@ class LabelReader {
   ~LabelReader();
 
   /// One reading of all threads. ebpf: gathers samples for `window`. Errors: not_found (the process
-  /// is gone), failed (it publishes no labels; the message names what was looked for), interrupted.
+  /// is gone), failed (it publishes no labels; the message names what was looked for), changing (its libraries or its
+  /// program changed during each of several attempts), another_program (it is executing one: read again).
   Result<LabelReading> read(std::chrono::milliseconds window = std::chrono::milliseconds(0));
 
  private:

@@ -25,7 +25,9 @@ enum class ErrorCode : std::uint8_t {
   malformed,      ///< bytes of a target or a file break the rules of their format
   unsupported,    ///< this kernel, build or target cannot do it
   limit,          ///< a bound on what is taken from a target was reached
-  interrupted,    ///< stopped by the caller, or the target went away in the middle
+  interrupted,    ///< stopped by the caller
+  changing,  ///< the target changed it during each attempt to read it: another attempt may succeed
+  another_program,  ///< the process has executed another program: open it again
 };
 
 /// "failed", "usage", "not-permitted", …

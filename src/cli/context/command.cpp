@@ -115,7 +115,7 @@ class ContextCommand : public Command {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
     std::optional<format::ProcessContext> last;
-    bool seen = false;
+    bool seen = false, is_update_noted = false;
     for (auto next = start;;) {
       auto state = reader->refresh();
       if (interrupted()) return exit_interrupted;
@@ -123,13 +123,17 @@ class ContextCommand : public Command {
         note("the duration ended during a reading");
         return exit_done;
       }
-      const bool again = !state && state.error().code == ErrorCode::interrupted;
-      if (again) {  // it may have executed another program: this reader never reads that one
+      const ErrorCode problem = state ? ErrorCode::failed : state.error().code;
+      const bool again = problem == ErrorCode::another_program || problem == ErrorCode::changing;
+      if (problem == ErrorCode::another_program) {  // this reader never reads that one
         if (auto anew = observe::ContextReader::open(pid_)) {
           reader = std::move(*anew);
           reader->stop_by(&stopped());
         }
       }
+      // It may be one that never ends.
+      if (problem == ErrorCode::changing && !std::exchange(is_update_noted, true))
+        note(state.error().message + "; still watching");
       if (!state && !again) {
         if (!seen || state.error().code != ErrorCode::not_found) return report(state.error());
         note(state.error().message);

@@ -240,6 +240,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds default_sampling_time{1000};  // ebpf mode sees threads that run within it
+constexpr milliseconds shortest_wait{1};             // for a program that is being executed
 
 class LabelsCommand : public Command {
  public:
@@ -369,8 +370,26 @@ class LabelsCommand : public Command {
            launched->ended();
   }
 
+  /// While watching, a process that is just executing a program is opened when it has.
+  Result<std::unique_ptr<observe::LabelReader>> open_reader() const {
+    for (;;) {
+      auto reader = observe::LabelReader::open(pid_, options_);
+      const bool wait = !reader && reader.error().code == ErrorCode::another_program && repeats();
+      const auto next = Clock::now() + std::max(interval_.value_or(milliseconds(0)), shortest_wait);
+      if (!wait || interrupted() || (end_ && next >= *end_)) return reader;
+      sleep_until(next);
+    }
+  }
+
+  /// Whether another reading may succeed: the program may publish later (a library loaded, a first label set), or
+  /// goes on from one program to the next.
+  static bool may_come(const Error& error) {
+    return error.code == ErrorCode::failed || error.code == ErrorCode::changing ||
+           error.code == ErrorCode::another_program;
+  }
+
   int watch(observe::Launched* launched) {
-    auto reader = observe::LabelReader::open(pid_, options_);
+    auto reader = open_reader();
     bool shown = false;
     if (!reader) {
       if (is_over(reader.error())) return exit_done;
@@ -389,9 +408,7 @@ class LabelsCommand : public Command {
           note(fmt::format("process {} has ended", pid_));
           return exit_done;
         }
-        // While watching, a program may publish later: a library loaded, a first label set.
-        const bool wait = repeats() && snapshot.error().code == ErrorCode::failed;
-        if (!wait) return report(snapshot.error());
+        if (!repeats() || !may_come(snapshot.error())) return report(snapshot.error());
         if (reported_.insert(snapshot.error().message).second)
           note(snapshot.error().message + "; still watching");
       } else {

@@ -27,8 +27,7 @@ int report(const Error& error) {
     print_error("  {}\n", printable(rest.substr(0, end)));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  // What the target does can interrupt a reading, too: only the user's interrupt is reported as
-  // one.
+  // The end of --duration stops a reading, too.
   if (error.code == ErrorCode::interrupted && !interrupted()) return exit_failed;
   return exit_code(error);
 }

@@ -36,6 +36,8 @@ inline int exit_code(const Error& error) {
     case ErrorCode::malformed:
     case ErrorCode::unsupported:
     case ErrorCode::limit:
+    case ErrorCode::changing:
+    case ErrorCode::another_program:
       break;
   }
   return exit_failed;

@@ -34,7 +34,7 @@ bool is_whole_by_id(const bpf::FireSet& set) {
 
 /// Whether a process has ended, or is no longer or not yet the program that it executes: no trouble.
 bool has_gone(const Error& error) {
-  return error.code == ErrorCode::not_found || error.code == ErrorCode::interrupted;
+  return error.code == ErrorCode::not_found || error.code == ErrorCode::another_program;
 }
 
 /// Whether records of a definition name keys by number.

@@ -21,6 +21,10 @@ std::string_view to_string(ErrorCode code) noexcept {
       return "limit";
     case ErrorCode::interrupted:
       return "interrupted";
+    case ErrorCode::changing:
+      return "changing";
+    case ErrorCode::another_program:
+      return "another-program";
   }
   return "unknown";
 }
@@ -48,6 +52,10 @@ ErrorCode public_code(vitrine::ErrorCode code) {
       return ErrorCode::limit;
     case vitrine::ErrorCode::interrupted:
       return ErrorCode::interrupted;
+    case vitrine::ErrorCode::changing:
+      return ErrorCode::changing;
+    case vitrine::ErrorCode::another_program:
+      return ErrorCode::another_program;
   }
   return ErrorCode::failed;
 }

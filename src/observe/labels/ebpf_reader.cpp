@@ -116,7 +116,7 @@ Result<bool> EbpfReader::end_part() {
     return !ended;  // to its very end
   }
   if (!change && is_stopped()) return false;
-  if (!change && change.error().code != ErrorCode::interrupted) {
+  if (!change && change.error().code != ErrorCode::another_program) {
     if (seen_.threads.empty()) return tl::unexpected(change.error());
     note(change.error().message);
     return false;

@@ -41,7 +41,7 @@ Result<Change> Subject::refresh(const sandbox::WorkBudget& budget) {
 
 Result<Change> Subject::refresh_definitions(const sandbox::WorkBudget& budget) {
   if (auto same = process().verify(); !same) {
-    if (same.error().code != ErrorCode::interrupted) return tl::unexpected(same.error());
+    if (same.error().code != ErrorCode::another_program) return tl::unexpected(same.error());
     TRY(reopen(process().pid(), budget));
     return Change::program;
   }
@@ -72,7 +72,7 @@ Result<Snapshot> Subject::read_unchanged(const std::atomic<bool>* stop,
     if (stop != nullptr && stop->load())
       return fail(ErrorCode::interrupted, "the reading was stopped");
   }
-  return fail(ErrorCode::interrupted,
+  return fail(ErrorCode::changing,
               "the process changed its libraries or its program during each of several readings",
               "try again");
 }

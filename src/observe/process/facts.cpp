@@ -18,6 +18,7 @@
 #include "base/text.hpp"
 #include "format/process_context.hpp"
 #include "observe/process/cgroups.hpp"
+#include "target/mapped_files.hpp"
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
 #include "telemetry/attributes.hpp"
@@ -71,7 +72,7 @@ Error gave_up(Outcome outcome, const ContextHeader& header, Address at) {
   const std::string context = fmt::format("process context at {}: ", hex(at));
   switch (outcome) {
     case Outcome::updating:
-      return {ErrorCode::interrupted, context + "an update is in progress",
+      return {ErrorCode::changing, context + "an update is in progress",
               "try again; if this persists, the publisher was killed during an update"};
     case Outcome::unreadable:
       return {ErrorCode::malformed,
@@ -79,7 +80,7 @@ Error gave_up(Outcome outcome, const ContextHeader& header, Address at) {
                                     header.payload_size, hex(header.payload)),
               {}};
     default:
-      return {ErrorCode::interrupted, context + "it changes faster than vitrine can read it",
+      return {ErrorCode::changing, context + "it changes faster than vitrine can read it",
               "try again"};
   }
 }
@@ -162,8 +163,14 @@ Result<void> ContextReader::read() {
   return tl::unexpected(source_->explain(gave_up(outcome, header, at)));
 }
 
+/// Whether it is no matter of the context: what was read of it before is not what the process publishes.
+bool ContextReader::ends_reading(const Error& error) {
+  return error.code == ErrorCode::interrupted || error.code == ErrorCode::another_program ||
+         error.code == ErrorCode::not_found;
+}
+
 Result<const ContextState*> ContextReader::stale_or(Error problem) {
-  if (!state_) return tl::unexpected(std::move(problem));
+  if (!state_ || ends_reading(problem)) return tl::unexpected(std::move(problem));
   state_->stale = std::move(problem.message);
   return &*state_;
 }
@@ -172,7 +179,8 @@ Result<const ContextState*> ContextReader::refresh() {
   if (place_) {
     auto done = read();
     if (done) return &*state_;
-    if (done.error().code == ErrorCode::interrupted) {
+    if (ends_reading(done.error())) return tl::unexpected(std::move(done.error()));
+    if (done.error().code == ErrorCode::changing) {
       TRY(source_->verify());
       return stale_or(std::move(done.error()));
     }
@@ -193,7 +201,11 @@ std::string executable_path(int proc_dir) {
   std::string path(PATH_MAX, '\0');
   const ssize_t length = ::readlinkat(proc_dir, "exe", path.data(), path.size());
   path.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
-  return target::without_deleted(std::move(path));
+  if (target::without_deleted(path) == path) return path;
+  const auto file = target::open_at(proc_dir, "exe", O_PATH);
+  const auto root = target::open_at(proc_dir, "root", O_PATH | O_DIRECTORY);
+  return target::without_deleted(std::move(path), file ? file->get() : -1,
+                                 file && root ? root->get() : -1);
 }
 
 /// As profiles have attributes; nothing: lists of lists, bytes, no value.

@@ -62,9 +62,9 @@ class ContextReader {
   void stop_by(const std::atomic<bool>* stop) { stop_ = stop; }
 
   /// The context now. `nullptr`: the process publishes none (it may later). Valid until the next
-  /// call. Errors: not_permitted; not_found, the process is gone; interrupted, it executed another
-  /// program (open it again), or its context is being updated and there is no earlier reading;
-  /// malformed, unsupported or limit, by its publisher's fault.
+  /// call. Errors: not_permitted; not_found, the process is gone; another_program, it executed one (open
+  /// it again); changing, its context is being updated and there is no earlier reading; interrupted, by
+  /// stop_by(); malformed, unsupported or limit, by its publisher's fault.
   Result<const ContextState*> refresh();
 
  private:
@@ -76,6 +76,7 @@ class ContextReader {
   Result<void> locate();
   Result<void> read();
   [[nodiscard]] Result<void> go_on() const;
+  static bool ends_reading(const Error& error);
   Result<const ContextState*> stale_or(Error problem);
 
   std::unique_ptr<ContextSource> source_;
