@@ -1,7 +1,13 @@
 // Keys that labels have in our output where their own would stand for something else.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace vitrine {
 
@@ -10,5 +16,25 @@ inline constexpr std::string_view renamed_key_prefix = "label.";
 
 /// Before the keys of the labels of the thread that woke another.
 inline constexpr std::string_view waker_key_prefix = "waker.";
+
+/// Names of keys in a format: valid UTF-8, none empty, each of its own, and none that the format uses
+/// itself. A key that may not stay becomes "label.KEY", then "label.KEY.1" and so on.
+class KeyNames {
+ public:
+  /// `reserved`: names the format uses; `reserved_prefix`: so do all that begin so (empty: none).
+  explicit KeyNames(std::set<std::string, std::less<>> reserved = {},
+                    std::string_view reserved_prefix = {})
+      : taken_(std::move(reserved)), reserved_prefix_(reserved_prefix) {}
+
+  [[nodiscard]] bool is_taken(std::string_view name) const;
+  /// The name of `key`, any bytes; no later one is the same.
+  std::string add(std::string_view key);
+
+ private:
+  std::set<std::string, std::less<>> taken_;
+  std::string reserved_prefix_;
+  /// By name, as thousands of keys may look alike once they are UTF-8.
+  std::map<std::string, std::uint64_t, std::less<>> numbers_;
+};
 
 }  // namespace vitrine

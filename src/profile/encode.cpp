@@ -152,26 +152,17 @@ ExportedKeys::ExportedKeys(const Profile& profile, std::string_view label_prefix
   std::set<std::string> keys;
   for (const LabelSet& set : profile.label_sets)
     for (const Label& label : set) keys.insert(label.key);
-  std::map<std::string, std::uint64_t, std::less<>> numbers;
+  KeyNames taken(std::move(reserved), reserved_prefix);
   std::uint64_t more = 0;
   for (const std::string& key : keys) {
-    std::string name = std::string(label_prefix) + clean(key);
-    const auto may_not_stay = [&] {
-      return name.empty() || reserved.contains(name) ||
-             (!reserved_prefix.empty() && name.starts_with(reserved_prefix));
-    };
-    if (may_not_stay()) {
-      name.insert(0, renamed_key_prefix);
-      // Numbered per name, as thousands of keys may look alike once they are UTF-8.
-      const std::string base = name;
-      for (std::uint64_t& number = numbers[base]; may_not_stay();)
-        name = fmt::format("{}.{}", base, ++number);
+    const std::string wanted = std::string(label_prefix) + clean(key);
+    std::string name = taken.add(wanted);
+    if (name != wanted) {
       if (renamed_.size() < max_renamed)
         renamed_.push_back(fmt::format("the label '{}' is renamed to '{}' here", key, name));
       else
         ++more;
     }
-    reserved.insert(name);
     names_.emplace(key, std::move(name));
   }
   if (more != 0) renamed_.push_back(fmt::format("{} more labels are renamed", more));

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 
+#include "base/label_keys.hpp"
 #include "base/memory.hpp"
 #include "base/text.hpp"
 #include "profile/encode.hpp"
@@ -161,6 +162,10 @@ std::string link_fields(const Link& link) {
 // once and copied.
 
 struct JsonLines {
+  struct Keys {
+    explicit Keys(const Profile&) {}
+  };
+
   static std::string head(const Sample& sample, const Process* process) {
     Json object = {
         {"ts_ns", std::to_string(sample.time_ns)},
@@ -175,7 +180,7 @@ struct JsonLines {
     if (sample.count != 1) object["count"] = json_integer(sample.count);
     return fields(object);
   }
-  static std::string labels(const LabelSet* set) { return label_fields(set); }
+  static std::string labels(const Keys&, const LabelSet* set) { return label_fields(set); }
   static std::string link(const Link* link) { return link == nullptr ? "" : link_fields(*link); }
   static std::string stack(const Profile& profile, const Stack* stack) {
     return stack_fields(profile, stack);
@@ -193,12 +198,18 @@ struct JsonLines {
 struct FlatLines {
   static std::string text(std::string_view bytes) { return replaced_utf8(bytes); }
 
-  template <class Pairs>
-  static Json object_of(const Pairs& pairs) {
-    Json object = Json::object();
-    for (const auto& pair : pairs) object.emplace(text(pair.key), text(pair.value));
-    return object;
-  }
+  /// Keys of labels, each with the same name in all lines.
+  class Keys {
+   public:
+    explicit Keys(const Profile& profile) : names_(profile, {}, {}, {}, clean_) {}
+    [[nodiscard]] std::string of(const std::string& key) const {
+      return key.empty() ? std::string() : names_.of(key);  // a table may have an empty one
+    }
+
+   private:
+    CleanText clean_;
+    ExportedKeys names_;
+  };
 
   static std::string head(const Sample& sample, const Process* process) {
     return fields({{"ts_ns", sample.time_ns},
@@ -211,8 +222,11 @@ struct FlatLines {
                    {"comm", text(sample.thread_name)},
                    {"process", process == nullptr ? "" : text(process->command)}});
   }
-  static std::string labels(const LabelSet* set) {
-    return fields({{"labels", set == nullptr ? Json::object() : object_of(*set)}});
+  static std::string labels(const Keys& keys, const LabelSet* set) {
+    Json object = Json::object();
+    if (set != nullptr)
+      for (const Label& label : *set) object.emplace(keys.of(label.key), text(label.value));
+    return fields({{"labels", std::move(object)}});
   }
   static std::string link(const Link* link) {
     return link == nullptr ? fields({{"trace_id", ""}, {"span_id", ""}}) : link_fields(*link);
@@ -231,7 +245,9 @@ struct FlatLines {
   static std::string process(const Process* process) {
     Json resource = Json::object();
     if (process != nullptr) {
-      resource = object_of(process->resource);
+      KeyNames names;
+      for (const Attribute& attribute : process->resource)
+        resource.emplace(names.add(attribute.key), text(attribute.value));
       resource.emplace("process.executable.path", text(process->executable));
     }
     return fields({{"resource", std::move(resource)}});
@@ -275,6 +291,7 @@ template <class Lines, class Add>
 void for_each_line(const Profile& profile, Add add_line) {
   EntryTexts stacks(profile.stacks.size()), labels(profile.label_sets.size()),
       processes(profile.processes.size());
+  const typename Lines::Keys keys(profile);
   std::string line;
   for (const Sample& sample : profile.samples) {
     const auto add = [&](const std::string& members) {
@@ -283,7 +300,7 @@ void for_each_line(const Profile& profile, Add add_line) {
     const Process* process = entry(profile.processes, sample.process);
     line.clear();
     add(labels.of(sample.labels,
-                  [&] { return Lines::labels(entry(profile.label_sets, sample.labels)); }));
+                  [&] { return Lines::labels(keys, entry(profile.label_sets, sample.labels)); }));
     add(Lines::link(entry(profile.links, sample.link)));
     add(stacks.of(sample.stack,
                   [&] { return Lines::stack(profile, entry(profile.stacks, sample.stack)); }));

@@ -128,6 +128,20 @@ TEST(JsonPieces, AreWholeLinesAndSmall) {
   }
 }
 
+TEST(JsonFlat, KeysThatAreAlikeAsTextAreAllThere) {
+  Profile profile = small_profile();
+  for (LabelSet& set : profile.label_sets)
+    set = {{"\xff", "one"}, {"\xfe", "two"}, {"\xef\xbf\xbd", "three"}, {"", "four"}};
+  for (Process& process : profile.processes) process.resource = {{"\xff", "a"}, {"\xfe", "b"}};
+  const json line = json::parse(lines(*encode(profile, Encoding::json_flat)).at(0));
+  EXPECT_EQ(line["labels"], (json{{"\xef\xbf\xbd", "three"},
+                                  {"label.\xef\xbf\xbd", "two"},
+                                  {"label.\xef\xbf\xbd.1", "one"},
+                                  {"", "four"}}));
+  EXPECT_EQ(line["resource"]["\xef\xbf\xbd"], "a");
+  EXPECT_EQ(line["resource"]["label.\xef\xbf\xbd"], "b");
+}
+
 TEST(JsonPieces, EndWithTheFirstThatIsNotTaken) {
   const Profile profile = test::large_profile(20'000, 200);
   for (const Encoding encoding : {Encoding::json, Encoding::json_flat}) {

@@ -2,7 +2,6 @@
 
 #include <limits>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <variant>
 
@@ -39,14 +38,17 @@ struct ToAttribute {
   }
 };
 
-/// Attributes, whose keys must differ: what comes first has its key.
+/// Attributes, whose keys must differ, also once they are UTF-8: what comes first has its key.
 class AttributeList {
  public:
-  void add(std::string key, telemetry::Value value) {
-    if (taken_.insert(key).second) list_.push_back({std::move(key), std::move(value)});
+  void add(std::string_view key, telemetry::Value value) {
+    list_.push_back({names_.add(key), std::move(value)});
   }
-  void add_label(const std::string& key, const std::string& value) {
-    add(taken_.contains(key) ? std::string(renamed_key_prefix) + key : key, value);
+  /// Those that are UTF-8 first: another one that looks like them is not called as they are.
+  void add_labels(const std::vector<format::Label>& labels) {
+    for (const bool as_it_is : {true, false})
+      for (const format::Label& label : labels)
+        if (is_utf8(label.key) == as_it_is) add(label.key, label.value);
   }
   void add_arguments(const std::string& prefix, const std::vector<FiredArgument>& arguments) {
     std::size_t index = 0;
@@ -54,15 +56,15 @@ class AttributeList {
       const std::string number = std::to_string(index++);
       if (!argument.value) continue;
       std::string key = prefix + (argument.name.empty() ? number : std::string(argument.name));
-      if (taken_.contains(key)) key = prefix + number;
-      add(std::move(key), std::visit(ToAttribute{}, *argument.value));
+      if (names_.is_taken(key)) key = prefix + number;
+      add(key, std::visit(ToAttribute{}, *argument.value));
     }
   }
   Attributes take() { return std::move(list_); }
 
  private:
   Attributes list_;
-  std::unordered_set<std::string> taken_;
+  KeyNames names_;
 };
 
 Attributes attributes_of(const TraceEvent& event) {
@@ -87,7 +89,7 @@ Attributes attributes_of(const TraceEvent& event) {
   }
   if (!event.labels_error.empty())
     list.add("vitrine.labels_error", std::string(event.labels_error));
-  for (const format::Label& label : event.labels->labels) list.add_label(label.key, label.value);
+  list.add_labels(event.labels->labels);
   return list.take();
 }
 
