@@ -23,4 +23,21 @@ std::string KeyNames::add(std::string_view key) {
   return name;
 }
 
+std::string metric_label(std::string_view value) {
+  if (is_utf8(value) && value.find("\\x") == value.npos) return std::string(value);
+  std::string out;
+  while (!value.empty()) {
+    const auto point = first_code_point(value);
+    const std::size_t length = point ? point->bytes : 1;
+    if (!point)
+      out += fmt::format("\\x{:02x}", static_cast<std::uint8_t>(value[0]));
+    else if (point->value == U'\\')
+      out += "\\\\";
+    else
+      out += value.substr(0, length);
+    value.remove_prefix(length);
+  }
+  return out;
+}
+
 }  // namespace vitrine

@@ -37,4 +37,8 @@ class KeyNames {
   std::map<std::string, std::uint64_t, std::less<>> numbers_;
 };
 
+/// Any bytes as the UTF-8 of a label of a metric: bytes that are none as \xff, and then each `\` twice. Text
+/// stays as it is, unless it reads like such bytes: no two values are the same label.
+std::string metric_label(std::string_view value);
+
 }  // namespace vitrine

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/label_keys.hpp"
 #include "profile/select.hpp"
 
 namespace vitrine::profile {
@@ -60,7 +61,7 @@ Attributes TimeTotals::attributes_of(const Profile& profile, const Sample& sampl
     if (!value)
       if (const std::string* its = resource_attribute(profile, sample, key)) value = *its;
     // To Prometheus an empty label is none: two series would be one.
-    if (value && !value->empty()) attributes.push_back({key, std::move(*value)});
+    if (value && !value->empty()) attributes.push_back({key, metric_label(*value)});
   }
   return attributes;
 }

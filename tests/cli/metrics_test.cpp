@@ -80,6 +80,15 @@ TEST(ReductionMetrics, ValuesAreEscaped) {
   EXPECT_THAT(made, HasSubstr(R"(tenant="\\xff"} 2)"));
 }
 
+TEST(ReductionMetrics, NoTwoValuesAreTheSameLabel) {
+  const std::string made = ReductionMetrics(10).text(counts_by_tenant(
+      {{text("\xff"), 1}, {text("\xfe"), 2}, {text("\\xff"), 4}, {text("a\\b"), 8}}));
+  EXPECT_THAT(made, HasSubstr(R"(tenant="\\xff"} 1)"));
+  EXPECT_THAT(made, HasSubstr(R"(tenant="\\xfe"} 2)"));
+  EXPECT_THAT(made, HasSubstr(R"(tenant="\\\\xff"} 4)"));
+  EXPECT_THAT(made, HasSubstr(R"(tenant="a\\b"} 8)"));
+}
+
 TEST(ReductionMetrics, NamesAreMadeOfTitles) {
   ReductionTable table;
   table.by = {"http.route", "probe", "4xx", "http_route", "__name__", "größe"};

@@ -152,3 +152,15 @@ TEST(TimeTotals, ALabelHasOneNameWhicheverSamplesHaveIt) {
 
 }  // namespace
 }  // namespace vitrine::profile
+/// As labels of metrics of probes, whose points are in the same page.
+TEST(TimeTotals, BytesThatAreNoTextAreSpelledAsInMetricsOfProbes) {
+  Profile profile = small_profile();
+  for (std::size_t i = 0; i < profile.label_sets.size(); ++i)
+    profile.label_sets[i] = {{"tenant", i % 2 == 0 ? "\xff" : "\xfe"}};
+  TimeTotals totals({"tenant"}, 100, 100);
+  totals.add(profile);
+  const std::string text = telemetry::prometheus_text(totals.metrics());
+  EXPECT_THAT(text, testing::HasSubstr("vitrine_cpu_seconds_total{tenant=\"\\\\xff\"} "));
+  EXPECT_THAT(text, testing::HasSubstr("vitrine_cpu_seconds_total{tenant=\"\\\\xfe\"} "));
+}
+

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/label_keys.hpp"
 #include "base/text.hpp"
 #include "cli/output/text.hpp"
 #include "cli/trace/output.hpp"
@@ -43,15 +44,10 @@ std::vector<std::string> label_keys(const std::vector<std::string>& titles, bool
   return keys;
 }
 
-/// Bytes that are no text are shown as such, and not as a replacement of them.
-std::string readable(std::string_view bytes) {
-  return is_utf8(bytes) ? std::string(bytes) : printable(bytes);
-}
-
 std::string key_value(const query::Key& key, query::Format format, std::uint8_t width) {
   if (const auto* text = std::get_if<probe::StringValue>(&*key);
       text != nullptr && format == query::Format::plain)
-    return readable(text->text);
+    return metric_label(text->text);
   return value_text(*key, format, width);
 }
 
@@ -90,8 +86,8 @@ class Labels {
 
  private:
   [[nodiscard]] Attributes start(std::string_view probe) const {
-    Attributes labels{{"probe", readable(probe)}};
-    if (!table_.value.empty()) labels.push_back({"value", readable(table_.value)});
+    Attributes labels{{"probe", metric_label(probe)}};
+    if (!table_.value.empty()) labels.push_back({"value", metric_label(table_.value)});
     return labels;
   }
   [[nodiscard]] query::Format format(std::size_t column) const {
@@ -336,7 +332,7 @@ std::vector<Metric> ReductionMetrics::of(const ReductionTable& table, std::int64
   for (Metric& metric : metrics) {
     metric.keys.insert(metric.keys.begin(), trace_key);
     for (telemetry::Point& point : metric.points)
-      point.attributes.insert(point.attributes.begin(), {trace_key, readable(name)});
+      point.attributes.insert(point.attributes.begin(), {trace_key, metric_label(name)});
   }
   return metrics;
 }
