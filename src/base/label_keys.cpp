@@ -40,4 +40,38 @@ std::string metric_label(std::string_view value) {
   return out;
 }
 
+namespace {
+
+std::string in_quotes(std::string_view text) {
+  return fmt::format("\"{}\"", text);
+}
+
+std::string_view without_quotes(std::string_view text) {
+  while (text.size() >= 2 && text.front() == '"' && text.back() == '"')
+    text = text.substr(1, text.size() - 2);
+  return text;
+}
+
+}  // namespace
+
+std::string group_name(const std::optional<std::string>& value) {
+  if (!value) return std::string(no_value);
+  return without_quotes(*value) == no_value ? in_quotes(*value) : *value;
+}
+
+std::optional<std::string> value_of_group(std::string_view name) {
+  if (name == no_value) return std::nullopt;
+  if (without_quotes(name) == no_value) name = name.substr(1, name.size() - 2);
+  return std::string(name);
+}
+
+bool reads_like_mark(std::string_view value) {
+  return value == no_value || value.empty() || value == "-" || value == "?";
+}
+
+std::string group_cell(std::string_view name) {
+  const std::string_view inner = without_quotes(name);
+  return inner != no_value && reads_like_mark(inner) ? in_quotes(name) : std::string(name);
+}
+
 }  // namespace vitrine

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -40,5 +41,19 @@ class KeyNames {
 /// Any bytes as the UTF-8 of a label of a metric: bytes that are none as \xff, and then each `\` twice. Text
 /// stays as it is, unless it reads like such bytes: no two values are the same label.
 std::string metric_label(std::string_view value);
+
+/// What groups have in place of the value of a label that is not set.
+inline constexpr std::string_view no_value = "(none)";
+
+/// A value as the name of its group, or no_value. One that reads like no_value is in quotes, and so is
+/// that one in quotes: no two groups have the same name.
+std::string group_name(const std::optional<std::string>& value);
+/// The value of the group with this name.
+std::optional<std::string> value_of_group(std::string_view name);
+
+/// Whether a value reads like what tables have in its place: no_value, "-", "?", nothing at all.
+bool reads_like_mark(std::string_view value);
+/// The name of a group as a cell of a table: in quotes where it reads like another mark than no_value.
+std::string group_cell(std::string_view name);
 
 }  // namespace vitrine

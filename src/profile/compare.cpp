@@ -11,6 +11,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/label_keys.hpp"
 #include "profile/encode.hpp"
 #include "profile/select.hpp"
 
@@ -132,7 +133,7 @@ Sums by_value(const Profile& profile, Measure measure, const std::string& key) {
   for (const Sample& sample : profile.samples) {
     if (sample.measure != measure) continue;
     sums.all.add(sample);
-    Spent& spent = sums.of(value_of(profile, sample, key).value_or("(none)"));
+    Spent& spent = sums.of(group_name(value_of(profile, sample, key)));
     spent.total.add(sample);
     spent.own.add(sample);
   }

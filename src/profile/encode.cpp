@@ -98,7 +98,7 @@ std::vector<std::string> group_frames(const Profile& profile, const Sample& samp
                                       const std::vector<std::string>& keys) {
   std::vector<std::string> frames;
   for (const std::string& key : keys)
-    frames.push_back(key + '=' + value_of(profile, sample, key).value_or("(none)"));
+    frames.push_back(key + '=' + group_name(value_of(profile, sample, key)));
   return frames;
 }
 

@@ -225,7 +225,7 @@ std::vector<TopRow> top(const Profile& profile, const std::vector<std::string>& 
   for (const Sample& sample : profile.samples) {
     std::vector<std::string> values;
     for (const std::string& key : keys)
-      values.push_back(value_of(profile, sample, key).value_or("(none)"));
+      values.push_back(group_name(value_of(profile, sample, key)));
     TopRow& row = rows[std::move(values)];
     row.samples += sample.count;
     (sample.measure == Measure::on_cpu ? row.on_cpu_ns : row.off_cpu_ns) += sample.value_ns;

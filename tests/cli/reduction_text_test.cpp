@@ -170,6 +170,15 @@ TEST(ReductionText, SpellsKeys) {
   EXPECT_EQ(key_text(2.5), "2.5");
 }
 
+TEST(ReductionText, AValueThatReadsLikeAMarkIsInQuotes) {
+  const auto cell = [](const Key& key) { return key_text(key, query::Format::plain, 8); };
+  for (const char* mark : {"-", "?", "(none)", ""})
+    EXPECT_EQ(cell(text(mark)), '"' + std::string(mark) + '"');
+  EXPECT_EQ(cell(text("\"-\"")), "\"\\\"-\\\"\"");
+  EXPECT_EQ(cell({}), "-");
+  EXPECT_EQ(cell(text("-1")), "-1");
+}
+
 TEST(HistogramText, CountsEveryValueInOneLine) {
   query::Histogram wide, narrow, negative;
   for (int power = 0; power < 64; ++power) wide.add(std::uint64_t{1} << power);

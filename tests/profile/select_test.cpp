@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "profile/encode.hpp"
 #include "profile/profiles.hpp"
 #include "profile/time_totals.hpp"
 
@@ -117,6 +118,27 @@ TEST(Top, TimeByValuesTheMostFirst) {
   EXPECT_TRUE(top({}, {"tenant"}).empty());
 }
 
+TEST(Top, AValueThatReadsLikeNoneIsNotAddedUpWithNone) {
+  Profile profile = small_profile();
+  for (LabelSet& set : profile.label_sets) set = {{"tenant", "(none)"}};
+  profile.label_sets.back() = {{"tenant", "\"(none)\""}};
+  profile.samples[0].labels = static_cast<Index>(profile.label_sets.size() - 1);
+  std::map<std::string, std::uint64_t> by_value, by_name;
+  for (const Sample& sample : profile.samples)
+    by_value[value_of(profile, sample, "tenant").value_or("none")] += sample.count;
+  ASSERT_EQ(by_value.size(), 3U);
+  for (const TopRow& row : top(profile, {"tenant"})) by_name[row.values.at(0)] = row.samples;
+  EXPECT_EQ(by_name,
+            (std::map<std::string, std::uint64_t>{{"(none)", by_value["none"]},
+                                                  {"\"(none)\"", by_value["(none)"]},
+                                                  {"\"\"(none)\"\"", by_value["\"(none)\""]}}));
+  std::map<std::string, std::uint64_t> by_frame;
+  for (const Sample& sample : profile.samples)
+    by_frame[group_frames(profile, sample, {"tenant"}).at(0)] += sample.count;
+  EXPECT_EQ(by_frame["tenant=(none)"], by_value["none"]);
+  EXPECT_EQ(by_frame["tenant=\"(none)\""], by_value["(none)"]);
+}
+
 // To engines of metrics an empty label is none: two series would be one.
 TEST(TimeTotals, AnEmptyLabelIsNone) {
   const Profile profile = small_profile();
@@ -141,17 +163,6 @@ TEST(TimeTotals, AnEmptyLabelIsNone) {
   EXPECT_THAT(unlabelled, ElementsAre(static_cast<double>(unlabelled_ns) / 1e9));
 }
 
-TEST(TimeTotals, ALabelHasOneNameWhicheverSamplesHaveIt) {
-  Profile profile = small_profile();
-  for (LabelSet& set : profile.label_sets) set = {{"a_b", "late"}};
-  TimeTotals totals({"a.b", "a_b"}, 100, 100);
-  totals.add(profile);
-  EXPECT_THAT(telemetry::prometheus_text(totals.metrics()),
-              testing::HasSubstr("vitrine_cpu_seconds_total{by_a_b=\"late\"} "));
-}
-
-}  // namespace
-}  // namespace vitrine::profile
 /// As labels of metrics of probes, whose points are in the same page.
 TEST(TimeTotals, BytesThatAreNoTextAreSpelledAsInMetricsOfProbes) {
   Profile profile = small_profile();
@@ -164,3 +175,14 @@ TEST(TimeTotals, BytesThatAreNoTextAreSpelledAsInMetricsOfProbes) {
   EXPECT_THAT(text, testing::HasSubstr("vitrine_cpu_seconds_total{tenant=\"\\\\xfe\"} "));
 }
 
+TEST(TimeTotals, ALabelHasOneNameWhicheverSamplesHaveIt) {
+  Profile profile = small_profile();
+  for (LabelSet& set : profile.label_sets) set = {{"a_b", "late"}};
+  TimeTotals totals({"a.b", "a_b"}, 100, 100);
+  totals.add(profile);
+  EXPECT_THAT(telemetry::prometheus_text(totals.metrics()),
+              testing::HasSubstr("vitrine_cpu_seconds_total{by_a_b=\"late\"} "));
+}
+
+}  // namespace
+}  // namespace vitrine::profile

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "base/file_descriptor.hpp"
+#include "base/label_keys.hpp"
 #include "base/limits.hpp"
 #include "base/text.hpp"
 #include "cli/output/json.hpp"
@@ -278,7 +279,7 @@ std::string diff_table(const std::vector<profile::ComparedRow>& rows, const std:
     if (with_own) cells = cells_of(row.own, options.rate, style, utf8);
     for (std::string& cell : cells_of(row.total, options.rate, style, utf8))
       cells.push_back(std::move(cell));
-    cells.push_back(printable(row.name));
+    cells.push_back(printable(with_own ? row.name : group_cell(row.name)));
     table.row(cells);
   }
   std::string out = shown == 0 ? std::string() : table.str(2);

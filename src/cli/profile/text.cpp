@@ -8,6 +8,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/label_keys.hpp"
 #include "base/limits.hpp"
 #include "base/text.hpp"
 #include "cli/output/text.hpp"
@@ -180,9 +181,9 @@ LabelValues largest_values(const profile::Profile& profile, const std::string& k
                         std::move(row.values.front()));
   std::stable_sort(values.begin(), values.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (auto& [time, value] : values)
-    if (time != 0 && value != "(none)" && split.values.size() < max_values)
-      split.values.push_back(std::move(value));
+  for (const auto& [time, name] : values)
+    if (auto value = value_of_group(name); time != 0 && value && split.values.size() < max_values)
+      split.values.push_back(std::move(*value));
   if (split.values.size() < 2) split.values.clear();  // nothing to compare
   return split;
 }
@@ -205,7 +206,8 @@ std::string function_table(const std::vector<FunctionTime>& functions, const Fun
                            const LabelValues& split, const Style& style) {
   Table table;
   std::vector<std::string> head{"  self", " total"};
-  for (const std::string& value : split.values) head.push_back(short_name(value, value_columns));
+  for (const std::string& value : split.values)
+    head.push_back(short_name(group_cell(group_name(value)), value_columns));
   head.emplace_back("function");
   for (std::string& cell : head) cell = style.dim(cell);
   table.row(head);
@@ -333,7 +335,7 @@ std::string top_text(const std::vector<std::string>& keys, const std::vector<pro
       cells.insert(cells.end(),
                    {time_text(row.off_cpu_ns, options), share(row.off_cpu_ns, off_cpu)});
     cells.push_back(std::to_string(row.samples));
-    for (const std::string& value : row.values) cells.push_back(short_name(value));
+    for (const std::string& value : row.values) cells.push_back(short_name(group_cell(value)));
     table.row(cells);
   };
   profile::TopRow others;

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "base/label_keys.hpp"
 #include "cli/output/text.hpp"
 #include "cli/trace/output.hpp"
 
@@ -447,7 +448,9 @@ std::string key_text(const query::Key& key, query::Format format, std::uint8_t w
   if (std::holds_alternative<probe::ValueError>(*key)) return "?";
   if (const auto* string = std::get_if<probe::StringValue>(&*key);
       string != nullptr && format != query::Format::brief)
-    return delimited(string->text) + (string->truncated ? "…" : "");
+    return !string->truncated && reads_like_mark(string->text) && !string->text.empty()
+               ? '"' + string->text + '"'
+               : delimited(string->text) + (string->truncated ? "…" : "");
   return value_text(*key, format, width);
 }
 
