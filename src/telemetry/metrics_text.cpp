@@ -65,7 +65,7 @@ class LabelNames {
     if (!names_.contains(key)) names_.emplace(key, distinct_.add(label_name(key)));
   }
 
-  DistinctNames distinct_{"le"};  // of histograms
+  DistinctNames distinct_{"le", "quantile"};  // of histograms and summaries
   std::unordered_map<std::string, std::string> names_;
 };
 
@@ -86,6 +86,13 @@ std::string_view spelled(std::string_view number) {
   if (number == "inf") return "+Inf";
   if (number == "-inf") return "-Inf";
   return number;
+}
+
+/// Whether OpenMetrics has no sum of these values: there it is a counter, neither negative nor beside
+/// buckets of negative values.
+bool may_shrink(const Point& point) {
+  return !(number_of(point.text) >= 0) ||
+         (!point.ends.empty() && point.ends.front().le.starts_with('-'));
 }
 
 class TextWriter {
@@ -117,8 +124,9 @@ class TextWriter {
           add_buckets(metric, point, labels);
           [[fallthrough]];
         case MetricKind::total:
-          format("{0}_sum{1} {2}\n{0}_count{1} {3}\n", metric.text_name, in_braces(labels),
-                 spelled(point.text), point.count);
+          if (!open_ || !may_shrink(point))
+            format("{}_sum{} {}\n", metric.text_name, in_braces(labels), spelled(point.text));
+          format("{}_count{} {}\n", metric.text_name, in_braces(labels), point.count);
       }
     }
   }

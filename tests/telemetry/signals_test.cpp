@@ -252,6 +252,29 @@ TEST(MetricsText, WhatIsNotFiniteIsSpelledAsTheFormatsDo) {
   }
 }
 
+/// Its sums are counters, and buckets of negative values forbid them; Prometheus's may shrink.
+TEST(MetricsText, OpenMetricsHasNoSumThatMayShrink) {
+  Metric metric{MetricKind::total, "v", "v", "1", "Values.", {Point()}};
+  metric.points[0].text = "-3";
+  metric.points[0].count = 2;
+  EXPECT_EQ(openmetrics_text({metric}), "# HELP v Values.\n# TYPE v summary\nv_count 2\n# EOF\n");
+  EXPECT_THAT(prometheus_text({metric}), testing::HasSubstr("\nv_sum -3\n"));
+  metric.points[0].text = "3";
+  EXPECT_THAT(openmetrics_text({metric}), testing::HasSubstr("\nv_sum 3\n"));
+  metric.kind = MetricKind::histogram;
+  metric.points[0].ends = {{"-1", 1}, {"7", 2}};
+  EXPECT_THAT(openmetrics_text({metric}), testing::Not(testing::HasSubstr("v_sum")));
+  EXPECT_THAT(prometheus_text({metric}), testing::HasSubstr("\nv_sum 3\n"));
+  metric.points[0].ends = {{"7", 2}};
+  EXPECT_THAT(openmetrics_text({metric}), testing::HasSubstr("\nv_sum 3\n"));
+}
+
+TEST(MetricsText, LabelsAreNotCalledAsTheFormatsOwn) {
+  Metric metric{MetricKind::total, "v", "v", "1", "Values.", {Point()}};
+  metric.points[0].attributes = {{"quantile", "a"}, {"le", "b"}};
+  EXPECT_THAT(prometheus_text({metric}), testing::HasSubstr("{by_quantile=\"a\",by_le=\"b\"}"));
+}
+
 TEST(MetricsText, OpenMetricsHasExemplarsAndAnEnd) {
   Metric metric{MetricKind::counter, "f", "vitrine_probe_fires", "1", "Fires.", {counted(3)}};
   metric.points[0].exemplar = Exemplar{1'500'000'000, std::int64_t{1}, "1", in_span};
