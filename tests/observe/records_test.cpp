@@ -47,5 +47,13 @@ TEST_F(Records, ALabelThatIsRenamedTakesNoOthersKey) {
   }
 }
 
+TEST_F(Records, AStringThatIsNullIsSpelledAsInMetrics) {
+  event_.arguments.push_back({"item", {}, probe::PointerValue{.address = 0, .is_absent = true}});
+  event_.arguments.push_back({"p", {}, probe::PointerValue{.address = 0}});
+  const auto texts = texts_of(log_record_of(event_, 0));
+  EXPECT_EQ(texts.at("arg.item"), "NULL");
+  EXPECT_EQ(texts.at("arg.p"), "0x0");
+}
+
 }  // namespace
 }  // namespace vitrine::observe

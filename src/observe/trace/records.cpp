@@ -22,7 +22,7 @@ struct ToAttribute {
   telemetry::Value operator()(double number) const { return number; }
   telemetry::Value operator()(bool truth) const { return truth; }
   telemetry::Value operator()(const probe::PointerValue& pointer) const {
-    return hex(pointer.address);
+    return pointer.is_absent ? "NULL" : hex(pointer.address);  // as in metrics
   }
   telemetry::Value operator()(const probe::EnumeratorValue& value) const {
     if (value.name.empty()) return value.value;
