@@ -184,6 +184,39 @@ TEST(TraceCommand, KeepsMetricsInAFile) {
   std::filesystem::remove(path);
 }
 
+TEST(TraceCommand, AFileThatCannotBeWrittenIsReportedOnce) {
+  Child child = start_subject();
+  const std::string folder = testing::TempDir() + "/metrics." + pid_of(child);
+  std::filesystem::create_directory(folder);
+  Child tracer = start_trace({pid_of(child), "subject:shot", "--count", "--json", "-o",
+                              folder + "/shots.prom", "--interval", "50ms"});
+  EXPECT_EQ(tell(child, "fire 1"), "fire");
+  int notes = 0, tables = 0;
+  const auto read_until = [&](const auto& reached) {
+    while (!reached()) {
+      const auto line = tracer.read_line(patience);
+      if (!line) return false;
+      ++(line->starts_with('{') ? tables : notes);
+    }
+    return true;
+  };
+  ASSERT_TRUE(read_until([&] { return tables > 0; }));
+  EXPECT_EQ(notes, 0);
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(read_until([&] { return notes > 0; }));
+  tables = 0;
+  ASSERT_TRUE(read_until([&] { return tables > 4; }));
+  EXPECT_EQ(notes, 1);
+  std::filesystem::create_directory(folder);
+  wait_until([&] { return std::filesystem::exists(folder + "/shots.prom"); });
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(read_until([&] { return notes > 1; })) << "it could be written in between";
+  std::filesystem::create_directory(folder);
+  tracer.signal(SIGINT);
+  EXPECT_EQ(tracer.wait(), 130);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(TraceCommand, MetricsAreOfWhatIsAddedUp) {
   const std::string self = std::to_string(::getpid());
   for (const auto& [arguments, message] :

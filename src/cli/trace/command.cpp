@@ -481,8 +481,10 @@ class TraceCommand : public Command {
     if (!table) return true;
     if (is_written) {
       // A full disk may have space later.
-      if (const auto written = write_metrics(trace, *table); !written)
-        note(written.error().message);
+      const auto written = write_metrics(trace, *table);
+      const std::string problem = written ? std::string() : written.error().message;
+      if (problem != metrics_problem_ && !written) note(problem);
+      metrics_problem_ = problem;
       next_metrics_ = Clock::now() + interval_.value_or(metrics_interval);
     }
     return !is_shown || view_->refresh(*table);
@@ -559,6 +561,7 @@ class TraceCommand : public Command {
   std::optional<ReductionView> view_;
   std::string metrics_path_;
   ReductionMetrics metrics_{limits::metric_groups};
+  std::string metrics_problem_;     ///< why the file could not be written, as the last note has it
   Clock::time_point next_metrics_;  ///< the first file is there when tracing begins
   StandardOutput& output_ = StandardOutput::instance();  ///< of single fires
   bool reader_there_ = true;
