@@ -107,7 +107,7 @@ class Worker {
   std::chrono::milliseconds time_;  ///< of one request
   FileDescriptor schedstat_;        ///< of its process; open, as they are read at each request
   FileDescriptor statm_;
-  std::uint64_t at_first_ = 0;      ///< bytes resident
+  std::uint64_t at_first_ = 0;  ///< bytes resident
   bool took_too_long_ = false;
 };
 

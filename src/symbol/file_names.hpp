@@ -68,7 +68,7 @@ class FileNames {
   std::vector<FunctionTable> symbols_;           ///< asked in this order
   std::map<Address, std::string> go_functions_;  ///< of a Go program without a .symtab, by start
   std::unique_ptr<DwarfInfo> dwarf_;
-  bool is_dwarf_open_ = false;          ///< or cannot be opened
+  bool is_dwarf_open_ = false;            ///< or cannot be opened
   std::unique_ptr<UnnamedCode> unnamed_;  ///< null: none was asked for
   std::string problem_, dwarf_problem_, table_problem_;
 };

@@ -172,17 +172,18 @@ int main(void) {
 }
 )c";
   const Folder folder;
-const std::string library = LABELS_LIBRARY;
-Child child = Child::spawn({folder.make("program", source,
-                                        {std::string("-I") + INCLUDE_DIR, library,
-                                         "-Wl,-rpath," + library.substr(0, library.rfind('/'))})});
-ASSERT_EQ(child.read_line(), "ready");
-const auto report = check_process(child.pid());
-EXPECT_THAT(report.checked.names(), Contains("otep-4947"));
-EXPECT_THAT(failing(report), IsEmpty());
-EXPECT_THAT(said(report, "labels.in-force"), StartsWith("holds"));
-EXPECT_THAT(said(report, "otep-4947.schema-version"),
-            AllOf(StartsWith("undecided"), HasSubstr("no readable context")));
+  const std::string library = LABELS_LIBRARY;
+  Child child =
+      Child::spawn({folder.make("program", source,
+                                {std::string("-I") + INCLUDE_DIR, library,
+                                 "-Wl,-rpath," + library.substr(0, library.rfind('/'))})});
+  ASSERT_EQ(child.read_line(), "ready");
+  const auto report = check_process(child.pid());
+  EXPECT_THAT(report.checked.names(), Contains("otep-4947"));
+  EXPECT_THAT(failing(report), IsEmpty());
+  EXPECT_THAT(said(report, "labels.in-force"), StartsWith("holds"));
+  EXPECT_THAT(said(report, "otep-4947.schema-version"),
+              AllOf(StartsWith("undecided"), HasSubstr("no readable context")));
 }
 
 TEST(LiveRules, CountTheReadingsOfEachFormatApart) {
