@@ -28,6 +28,7 @@
 #include "base/file_descriptor.hpp"
 #include "sandbox/child.hpp"
 #include "target/proc_file.hpp"
+#include "target/threads.hpp"
 
 namespace vitrine::target {
 namespace {
@@ -254,7 +255,8 @@ class Visits {
   }
 
   [[nodiscard]] Error refusal(pid_t tid, int error) const {
-    if (error == ESRCH) return ended(tid);
+    // Of one that is ending, the kernel says that it is not permitted.
+    if (error == ESRCH || !is_live(process_.proc_dir(), tid)) return ended(tid);
     const auto tracer = tracer_of(process_.proc_dir(), tid);
     if (!tracer) return ended(tid);
     if (tracer->pid != 0)
