@@ -252,7 +252,7 @@ def problems_of(run, interrupted, endless):
     if endless and not interrupted:
         wrong.append("it was to go on until it is interrupted, and did not show enough, or ended")
     errors = (run.place / "stderr").read_text(errors="replace")
-    if re.search(r"(?m)^vitrine: (?!note: |tracing |profiling:? |sent |\d+ profiles? with |\d+ (?:of \d+ )?pairs\b|\S+\.(html|pb\.gz)\b|warning)", errors):
+    if re.search(r"(?m)^vitrine: (?!note: |tracing |profiling:? |(?:profiles|metrics|logs|traces|spans): sent \d|\d+ profiles? with |\d+ (?:of \d+ )?pairs\b|\S+\.(html|pb\.gz)\b|warning)", errors):
         wrong.append("it says an error")
     came = what_came(run)
     wanted = [pattern for begin, pattern in SHOWS if re.match(begin, run.line)]
