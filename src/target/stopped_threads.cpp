@@ -255,7 +255,7 @@ class Visits {
   }
 
   [[nodiscard]] Error refusal(pid_t tid, int error) const {
-    // Of one that is ending, the kernel says that it is not permitted.
+    // For a thread that is ending, ptrace fails with EPERM.
     if (error == ESRCH || !is_live(process_.proc_dir(), tid)) return ended(tid);
     const auto tracer = tracer_of(process_.proc_dir(), tid);
     if (!tracer) return ended(tid);
