@@ -7,8 +7,8 @@
 //     std::fprintf(stderr, "%s\n", done.message().data());
 //
 // One context per process. If another library, or another copy of this one, publishes one already, publish()
-// adds a second one, and the Status has a message: readers use one of them. A label key alone adds none: then
-// labels are in label sets, and not in thread records. Every function may be called from any thread at any time; calls are
+// adds a second one, and the Status has a message: readers use one of them, most of them the newest. A label key alone
+// adds none: then labels are in label sets, and not in thread records. Every function may be called from any thread at any time; calls are
 // serialised, and a reader outside sees the context before or after a call, never a mixture.
 // C++17; no function throws or needs exceptions. (Constructing an Attribute allocates, as std::string
 // does, in the caller.) If memory runs out, or the kernel refuses a call, the Status reports the error,
@@ -109,7 +109,8 @@ struct Options {
   std::string thread_schema = {};
 };
 
-/// Publishes the context, replacing the previous one completely. The resource consists of the
+/// Publishes the context, replacing the previous one completely. It declares the thread records of this library,
+/// with the names of their keys. The resource consists of the
 /// following, in increasing priority (for equal keys the later one wins):
 /// - defaults: service.name ("unknown_service:" and the executable's name), service.instance.id (a
 ///   random UUID, the same for the life of the process), process.pid, telemetry.sdk.name,

@@ -139,7 +139,8 @@ struct SpanId {
 };
 
 /// The trace that a thread is serving. Published as the IDs of the OpenTelemetry thread record and
-/// as the labels `trace_id` (32 hex digits) and `span_id` (16).
+/// as the labels `trace_id` (32 hex digits) and `span_id` (16). Readers of records ask the process context
+/// for their layout, which a Key publishes: a program that has no Key calls context::publish().
 struct Trace {
   Trace() = default;
   Trace(TraceId trace, SpanId span, std::uint8_t trace_flags = 0) noexcept

@@ -13,6 +13,9 @@
 #if VITRINE_PUBLISH_ABI == 1
 #include "publish/handle/handle.hpp"
 #endif
+#if VITRINE_PUBLISH_OTEL
+#include "publish/context/publisher.hpp"
+#endif
 #include "publish/base/local_atomic.hpp"
 
 namespace vitrine::publish {
@@ -50,6 +53,7 @@ void on_thread_exit(void* of_thread) {
   self.arena = gone;
   local_fence();
   arena->handles.settling = false;
+  end_taking();
   retire_arena(arena);
 }
 
@@ -65,6 +69,9 @@ void on_fork_child() {
 }
 
 __attribute__((constructor(101))) void at_load() {
+#if VITRINE_PUBLISH_OTEL
+  declare_records();
+#endif
   handle_forks_and_exits();
 }
 

@@ -54,7 +54,7 @@ class Modules {
 
   /// Whether the dynamic linker was done with the libraries that the program starts with, and at no
   /// others: of a program that has just been executed, nothing is known before.
-  [[nodiscard]] bool settled() const { return stable_ && (begun_ || program_.interpreter == 0); }
+  [[nodiscard]] bool is_loaded() const { return stable_ && (begun_ || program_.interpreter == 0); }
 
   /// What is kept of them, roughly: bytes.
   [[nodiscard]] std::size_t held_bytes() const { return held_bytes_; }

@@ -15,3 +15,8 @@ extern "C" bool run(bool publishes, bool drops) {
   if (drops) vitrine::context::drop();
   return done && set.ok();
 }
+
+extern "C" bool add_key() {
+  static const labels::Key late{"late"};
+  return late.ok();
+}

@@ -3,6 +3,7 @@
 
 #include "check/publishers.hpp"
 #include "observe/labels/labels.hpp"
+#include "observe/process/facts.hpp"
 
 namespace vitrine::test {
 namespace {
@@ -119,6 +120,55 @@ TEST(CopiesRule, NamesTheModulesAndTheRemedy) {
   ASSERT_TRUE(of_keys) << of_keys.error().message;
   EXPECT_THAT(said(*of_keys, rule), StartsWith("holds"));
   EXPECT_EQ(said(*of_keys, "otep-4719.single"), "holds: one");
+}
+
+check::Report report_of(const Child& child) {
+  check::Options options;
+  options.duration = std::chrono::milliseconds(50);
+  options.sample = false;
+  auto report = check::check_process(child.pid(), options);
+  EXPECT_TRUE(report) << report.error().message;
+  return report ? std::move(*report) : check::Report{};
+}
+
+// The context of which keys alone are the reason does not hide the one that the program asked for, though it was
+// updated later.
+TEST(CopiesContext, IsTheOneThatTheProgramAskedFor) {
+  Child child = Child::spawn({COPIES, COPIES_PLUGIN, "plugin-first"});
+  ASSERT_EQ(child.read_line(), "ready");
+  auto reader = observe::ContextReader::open(child.pid());
+  ASSERT_TRUE(reader);
+  const auto state = (*reader)->refresh();
+  ASSERT_TRUE(state && *state != nullptr);
+  const std::string* service = format::find_text((*state)->context.resource, "service.name");
+  ASSERT_NE(service, nullptr);
+  EXPECT_EQ(*service, "program");
+  EXPECT_THAT((*state)->notes,
+              ElementsAre(AllOf(HasSubstr("there is another"), HasSubstr("link one copy"))));
+  const auto report = report_of(child);
+  EXPECT_THAT(said(report, "otep-4719.single"), StartsWith("fails: "));
+  EXPECT_THAT(remedy_of(report, "otep-4719.single"), HasSubstr("copy of the library"));
+}
+
+TEST(CopiesNotes, AreOfTracesAndProfiles) {
+  Child child = Child::spawn({COPIES, COPIES_PLUGIN, "both"});
+  ASSERT_EQ(child.read_line(), "ready");
+  const std::string pid = std::to_string(child.pid());
+  const Outcome traced = run({VITRINE, "trace", pid, "func:libc:getchar", "--duration", "100ms"});
+  EXPECT_THAT(traced.err, AllOf(HasSubstr("process " + pid + ": thread records of "),
+                                HasSubstr("link one copy of the library")));
+  const Outcome profiled =
+      run({VITRINE, "profile", pid, "--duration", "100ms", "-o", "/dev/null", "--format", "json"});
+  EXPECT_THAT(profiled.err, AllOf(HasSubstr("process " + pid + ": thread records of "),
+                                  HasSubstr("link one copy of the library")));
+}
+
+TEST(TraceAlone, IsDeclaredByTheContext) {
+  Child child = Child::spawn({COPIES, COPIES_PLUGIN, "trace"});
+  ASSERT_EQ(child.read_line(), "ready");
+  const auto report = report_of(child);
+  EXPECT_EQ(said(report, "otep-4947.schema-version"), "holds: tlsdesc_v1_dev");
+  EXPECT_EQ(said(report, "otep-4947.key-map"), "holds: it is empty");
 }
 
 }  // namespace

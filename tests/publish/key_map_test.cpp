@@ -17,6 +17,7 @@ namespace {
 using context::publish;
 using context::Status;
 using context::update;
+using publish::declare_records;
 using publish::otel_key_index;
 using test::decode;
 using test::read_context;
@@ -70,6 +71,22 @@ TEST(KeyMap, NamesTheSchemaThatIsAskedFor) {
     ASSERT_TRUE(status);
     EXPECT_THAT(status.message(), HasSubstr("VITRINE_THREAD_SCHEMA is ignored"));
     EXPECT_EQ(schema(), R"(string_value: "tlsdesc_v1_dev")");
+  });
+}
+
+TEST(KeyMap, IsDeclaredBeforeItHasAName) {
+  test::in_fork([] {
+    ASSERT_TRUE(publish());
+    EXPECT_EQ(value_of(shown(), "threadlocal.schema_version"), "") << "this program has no slot";
+    declare_records();
+    ASSERT_TRUE(publish());
+    EXPECT_EQ(value_of(shown(), "threadlocal.schema_version"), R"(string_value: "tlsdesc_v1_dev")");
+    EXPECT_EQ(value_of(shown(), "threadlocal.attribute_key_map"), key_map_of({}));
+    ASSERT_TRUE(publish({}, {.attributes = {{"threadlocal.schema_version", "other"}}}));
+    EXPECT_EQ(value_of(shown(), "threadlocal.schema_version"), R"(string_value: "other")")
+        << "the application describes its own records";
+    ASSERT_TRUE(otel_key_index("tenant"));
+    EXPECT_EQ(value_of(shown(), "threadlocal.schema_version"), R"(string_value: "tlsdesc_v1_dev")");
   });
 }
 

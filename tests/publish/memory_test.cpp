@@ -1,6 +1,7 @@
 // Where the memory of threads comes from: slabs, and arenas of threads that ended.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <setjmp.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -357,6 +358,41 @@ TEST(Quarantine, HandlersTakeAndGiveBackAtEveryInstruction) {
   std::set<Arena*> found;
   for (std::size_t i = 0; i < all.size(); ++i) found.insert(acquire_arena());
   EXPECT_EQ(found, all);
+}
+
+sigjmp_buf out_of_handler;
+
+// A handler that jumps out of it at any instruction costs no more than the arenas that waited.
+TEST(Quarantine, AJumpOutOfItIsOverWhenTheThreadEnds) {
+  forget_shared_memory();  // that of other tests
+  std::set<Arena*> known;
+  const long met = test::Stepping::each([] { siglongjmp(out_of_handler, 1); },
+                                        [&](long) {
+                                          Arena* waits = acquire_arena();
+                                          known.insert(waits);
+                                          retire_arena(waits);
+                                          now_us += 2'000'000;
+                                          if (sigsetjmp(out_of_handler, 1) == 0) {
+                                            test::Stepping::on();
+                                            Arena* arena = acquire_arena();
+                                            test::Stepping::off();
+                                            known.insert(arena);
+                                            retire_arena(arena);
+                                          }
+                                          end_taking();
+                                          Arena* one = acquire_arena();
+                                          ASSERT_NE(one, nullptr);
+                                          known.insert(one);
+                                          retire_arena(one);
+                                          now_us += 2'000'000;
+                                          Arena* other = acquire_arena();
+                                          EXPECT_TRUE(known.count(other) == 1)
+                                              << "a new one, though others wait";
+                                          ASSERT_TRUE(begin_use(*other));
+                                          end_use(*other);
+                                          retire_arena(other);
+                                        });
+  EXPECT_GT(met, 40);
 }
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/limits.hpp"
+#include "base/notes.hpp"
 #include "base/text.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "observe/labels/definitions.hpp"
@@ -68,6 +69,7 @@ struct LabelsLook {
   bool left_out_is_reported = false;
   bool is_costly = false;          ///< to look again takes more than `cheap_look`
   std::uint64_t given_schema = 0;  ///< Subject::schema_version() of what the kernel was given
+  Notes key_notes;                 ///< each of KeyMaps::notes() once
 
   /// Of all looks, and this one's part of them: bytes that are kept.
   std::shared_ptr<std::size_t> all_bytes;
@@ -146,7 +148,7 @@ void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
     if (change) {
       const bool given = take_image(look) && its.given_ns != 0;
       // In the middle of dlopen what the kernel was given before is better than nothing.
-      if (!given || (*change != Change::none && look.subject->settled())) configure(its);
+      if (!given || (*change != Change::none && look.subject->is_loaded())) configure(its);
       return;
     }
     if (has_gone(change.error())) return;  // to its very end, or for now
@@ -233,6 +235,14 @@ std::optional<std::uint32_t> EventLabels::number_of(const Definition& definition
   return static_cast<std::uint32_t>(places_.size() - 1);
 }
 
+/// Reports which process context the names of records are from, where that may be unexpected.
+void EventLabels::note_key_maps(LabelsLook& look) {
+  if (!look.subject->key_maps().are_several()) return;
+  look.key_notes.add(look.subject->key_maps().notes());
+  for (const std::string& text : look.key_notes.take())
+    notes_.push_back(fmt::format("process {}: {}", look.subject->process().pid(), text));
+}
+
 vitrine_target EventLabels::target_of(Subject& subject) {
   vitrine_target target = wire_target(subject, 0);
   std::uint32_t count = 0;
@@ -258,13 +268,14 @@ void EventLabels::configure(ProcessLabels& its) {
   LabelsLook& look = *its.look;
   vitrine_target target{};
   its.given_ns = 0;
-  if (look.subject && (look.image == no_image || !look.subject->settled())) {
+  if (look.subject && (look.image == no_image || !look.subject->is_loaded())) {
     target.image = no_image;  // another look decides
   } else if (look.subject) {
     if (auto left_out = look.subject->left_out();
         !left_out.empty() && !std::exchange(look.left_out_is_reported, true))
       notes_.push_back(
           fmt::format("labels of process {}: {}", look.subject->process().pid(), left_out));
+    note_key_maps(look);
     target = target_of(*look.subject);
     target.image = look.image;
     look.given_schema = look.subject->schema_version();
@@ -360,7 +371,7 @@ std::vector<pid_t> EventLabels::take_named() {
 /// Whether a process that the kernel did not know yet had no labels to read: it has executed nothing
 /// since, and nothing that it has loaded defines any.
 bool EventLabels::publishes_nothing(const LabelsLook& look, const vitrine_event_header& header) {
-  return look.subject && look.image == header.image && look.subject->settled() &&
+  return look.subject && look.image == header.image && look.subject->is_loaded() &&
          look.subject->definitions().empty();
 }
 
@@ -427,6 +438,7 @@ bool EventLabels::add(LabelsLook& look, const vitrine_event_header& header, cons
     complain(met_absent_page(slot) ? "part of them was not resident at that time"
                                    : "they exceed what an event carries: 64 labels, 4 KiB each "
                                      "key, value and record, 16 KiB");
+  note_key_maps(look);
   merge(reading.set);
   if (!reading.complete) return false;
   if (whole_by_id) decoded_.keep(key, std::move(reading.set));

@@ -97,6 +97,7 @@ class EventLabels {
   static bool take_image(LabelsLook& look);
   [[nodiscard]] bool has_other_names(const LabelsLook& look) const;
   [[nodiscard]] bool lacks_selected(const vitrine_target& target) const;
+  void note_key_maps(LabelsLook& look);
   void configure(ProcessLabels& its);
   void assume(const vitrine_executable& executable, vitrine_target target);
   bool is_place(std::uint32_t number, const Definition& definition) const;

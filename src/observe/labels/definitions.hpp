@@ -57,7 +57,7 @@ class DefinitionFinder {
   [[nodiscard]] bool unfinished() const { return unfinished_; }
 
   /// As target::Modules.
-  [[nodiscard]] bool settled() const { return modules_.settled(); }
+  [[nodiscard]] bool is_loaded() const { return modules_.is_loaded(); }
 
   /// In the order of the modules; variables that two modules share are listed once.
   [[nodiscard]] std::span<const Definition> all() const { return definitions_; }

@@ -75,7 +75,7 @@ class Subject {
 
   [[nodiscard]] target::Process& process() { return state_->process; }
   /// As target::Modules: whether its definitions are all that its constructors find.
-  [[nodiscard]] bool settled() const { return state_->finder.settled(); }
+  [[nodiscard]] bool is_loaded() const { return state_->finder.is_loaded(); }
   /// The budget of the last search for them was spent.
   [[nodiscard]] bool unfinished() const { return state_->finder.unfinished(); }
   /// What is kept of its modules: bytes.

@@ -122,8 +122,10 @@ Result<void> ContextReader::locate() {
     }
     const bool better = !best || preferred(*header, *best);
     if (best)
-      notes_.push_back(fmt::format("process context at {}: ignored, there is another",
-                                   hex(better ? place_->header : mapping.start)));
+      notes_.push_back(
+          fmt::format("process context at {}: ignored, there is another; publish from "
+                      "one library, and link one copy of it into the process",
+                      hex(better ? place_->header : mapping.start)));
     if (better) {
       best = *header;
       place_ = Place{mapping.start, mapping.name};

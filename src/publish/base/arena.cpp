@@ -223,7 +223,18 @@ Arena* waiting_first = nullptr;
 Arena* waiting_last = nullptr;  ///< if `waiting_first` is not null
 std::atomic<std::uint32_t> waiting{0};
 
+void forget_waiting() noexcept {
+  waiting_first = nullptr;
+  waiting.store(0, std::memory_order_relaxed);
+  taker.store(nullptr, std::memory_order_release);
+}
+
 /// Takes an arena that waited for long enough. Null: none.
+///
+/// A signal handler that leaves this by siglongjmp leaves `taker` set. Whether the thread is still in here, and this
+/// is another handler of it, cannot be known while it lives. Until it ends (end_taking), threads that begin take new
+/// memory, some 20 KiB each, after a wait of a millisecond. Then the arenas that waited are forgotten, because their list may be
+/// half changed: as much memory as they have is lost, once for each such jump.
 class Taking {
  public:
   Taking() noexcept {
@@ -394,10 +405,11 @@ void forget_shared_memory() noexcept {
   shared_segments.store(nullptr, std::memory_order_relaxed);
   retired.store(nullptr, std::memory_order_relaxed);
   // A handler that interrupted this thread in there has forked: it goes on, and no other thread was in there.
-  if (taker.load(std::memory_order_relaxed) == thread_pointer()) return;
-  waiting_first = nullptr;
-  waiting.store(0, std::memory_order_relaxed);
-  taker.store(nullptr, std::memory_order_relaxed);
+  if (taker.load(std::memory_order_relaxed) != thread_pointer()) forget_waiting();
+}
+
+void end_taking() noexcept {
+  if (taker.load(std::memory_order_relaxed) == thread_pointer()) forget_waiting();
 }
 
 }  // namespace vitrine::publish

@@ -198,6 +198,8 @@ inline void give_segment(Arena& arena, labels::detail::Segment& segment) noexcep
 Arena* acquire_arena() noexcept;
 /// The running thread is done with it.
 void retire_arena(Arena* arena) noexcept;
+/// The running thread ends: if a signal handler left acquire_arena by siglongjmp, other threads take arenas again.
+void end_taking() noexcept;
 /// In a forked child: what any thread may take memory from is forgotten. Other threads may have changed it while the
 /// system copied one page after the other, so that the child may have a later state of one and an earlier
 /// one of another.

@@ -7,7 +7,10 @@
 //
 // What is cut never goes back to a slab, and no slab is unmapped once it is in use: a pointer that an observer
 // still follows leads to memory of label sets, or to zeroes. What a thread leaves is used again as what it was: an
-// arena as an arena (acquire_arena), a cell as a cell of its class.
+// arena as an arena (acquire_arena), a cell as a cell of its class. So the memory of a peak stays: 5,000 threads with
+// a scope at the same time leave 60 MB, 12 KiB each, for those that come later. Giving pages back
+// (MADV_DONTNEED) would need to know of each page that nothing refers to a set in it, and its header, which is in a queue, to be
+// elsewhere.
 //
 // Ownership and order. One word has the whole state: where the free part of the slab in use begins, and how many
 // pages it has. A thread that changes the word by a compare-exchange owns the bytes that the change passed over; there is

@@ -57,13 +57,18 @@ bool announce(void* page) noexcept {
   return prctl(prctl_set_vma, prctl_set_vma_anon_name, page, page_size(), abi::mapping_name) == 0;
 }
 
+/// Within the 10 ms to which the kernel reports when a process began: a context is not older than its process.
+constexpr std::uint64_t yielded_ns = 5'000'000;
+
 /// Never 0, and never that of the version before, even where the clock does not advance.
-std::uint64_t stamp_after(std::uint64_t before) noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return std::max(static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
-                      static_cast<std::uint64_t>(now.tv_nsec),
-                  before + 1);
+std::uint64_t stamp_after(std::uint64_t before, Age age) noexcept {
+  const bool yields = age == Age::yielding;
+  if (yields && before != 0) return before + 1;
+  timespec time{};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  const std::uint64_t now = static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U +
+                            static_cast<std::uint64_t>(time.tv_nsec);
+  return std::max(yields && now > yielded_ns ? now - yielded_ns : now, before + 1);
 }
 
 /// Stores to the header are releases: each is seen by another CPU after all that came before it,
@@ -152,18 +157,18 @@ std::uintptr_t find_other_context(const void* own) noexcept {
   return 0;
 }
 
-Status Mapping::show(Buffer payload) noexcept {
-  if (header_ == nullptr) return create(std::move(payload));
+Status Mapping::show(Buffer payload, Age age) noexcept {
+  if (header_ == nullptr) return create(std::move(payload), age);
   previous_ = std::move(payload_);
   payload_ = std::move(payload);
   const std::uint64_t before = header_->published_at_ns;
   store<std::uint64_t>(header_->published_at_ns, 0);
-  write(stamp_after(before));
+  write(stamp_after(before, age));
   announce(header_);
   return {};
 }
 
-Status Mapping::create(Buffer payload) noexcept {
+Status Mapping::create(Buffer payload, Age age) noexcept {
   if (spare_.page == nullptr) {
     void* page = map_memfd();
     spare_.memfd_error = page == MAP_FAILED ? errno : 0;
@@ -184,7 +189,7 @@ Status Mapping::create(Buffer payload) noexcept {
   payload_ = std::move(payload);
   std::memcpy(header_->signature, abi::signature, sizeof header_->signature);
   header_->version = abi::version;
-  write(stamp_after(0));
+  write(stamp_after(0, age));
   if (!announce(header_) && memfd_error_ != 0) {
     const int error = errno;
     remove();

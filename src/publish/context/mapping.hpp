@@ -18,6 +18,15 @@ std::uintptr_t find_other_context(const void* own) noexcept;
 /// Whether one that was found there is still there.
 bool is_context(std::uintptr_t address) noexcept;
 
+/// Of several contexts of a process readers take the one with the newest stamp.
+enum class Age : std::uint8_t {
+  now,
+  /// As old as it can be: that of the application, which may be another library's, is then newer. A new context is a
+  /// little older than now, for those that a fork makes publish again follow one another; an update is just newer
+  /// than what was before.
+  yielding,
+};
+
 /// One writer at a time: the caller serialises all calls.
 class Mapping {
  public:
@@ -25,7 +34,7 @@ class Mapping {
   [[nodiscard]] const void* address() const noexcept { return header_; }
 
   /// Publishes `payload`: in a new mapping, or in place of the payload before.
-  Status show(Buffer payload) noexcept;
+  Status show(Buffer payload, Age age) noexcept;
 
   /// Unmaps it.
   void remove() noexcept;
@@ -49,7 +58,7 @@ class Mapping {
     bool inherited = true;  ///< by fork children: it is not marked MADV_DONTFORK yet
   };
 
-  Status create(Buffer payload) noexcept;
+  Status create(Buffer payload, Age age) noexcept;
   void unmap(Spare page) noexcept;
   void clear() noexcept;
   void write(std::uint64_t published_at_ns) noexcept;

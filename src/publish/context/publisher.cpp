@@ -16,6 +16,7 @@ namespace vitrine::publish {
 namespace {
 
 std::atomic<void (*)() noexcept> to_retry{nullptr};
+std::atomic<bool> has_records{false};
 
 }  // namespace
 
@@ -25,6 +26,10 @@ std::optional<std::uint8_t> otel_key_index(std::string_view name, bool* later) n
   if (later != nullptr) *later = got.outcome == KeyIndex::not_now;
   if (got.outcome != KeyIndex::assigned) return std::nullopt;
   return got.index;
+}
+
+void declare_records() noexcept {
+  has_records.store(true, std::memory_order_relaxed);
 }
 
 void retry_keys_by(void (*retry)() noexcept) noexcept {
@@ -118,7 +123,7 @@ Publisher::KeyIndex Publisher::key_index(std::string_view name) noexcept {
   if (!thread_keys_.ok())
     why = Errc::out_of_memory;
   else if (!dropped_)  // else the next publish() shows it
-    why = (has_content_ ? show(content_) : show_and_keep(make_content(nullptr, nullptr))).code();
+    why = (has_content_ ? show(content_) : show_and_keep(content_of_keys())).code();
   if (why == Errc::none) return assigned;
   thread_keys_.remove_last(before);
   const bool for_good = why == Errc::too_large || why == Errc::invalid_attribute;
@@ -150,6 +155,26 @@ Publisher::Content Publisher::make_content(const std::vector<Attribute>* resourc
   return content;
 }
 
+/// What there is to publish where keys alone need a context.
+Publisher::Content Publisher::content_of_keys() noexcept {
+  Content content = make_content(nullptr, nullptr);
+  content.age = Age::yielding;
+  return content;
+}
+
+/// A record of a trace has no key: the slot is declared before there is one. An application that describes
+/// records of its own is heard until then.
+void Publisher::add_attributes(AttributeList& attributes, const Content& content) const noexcept {
+  const auto declare_records = [&] {
+    attributes.set(record_abi::schema_version_key, content.thread_schema.view());
+    attributes.set(record_abi::key_map_key, thread_keys_);
+  };
+  const bool has_keys = thread_keys_.size() != 0;
+  if (!has_keys && publish::has_records.load(std::memory_order_relaxed)) declare_records();
+  attributes.set_all(content.attributes);
+  if (has_keys) declare_records();
+}
+
 Status Publisher::show(const Content& content) noexcept {
   if (!content.ok() || !handle_forks()) return no_memory();
   if (const Status refused = notice_fork(); !refused) return refused;
@@ -161,15 +186,10 @@ Status Publisher::show(const Content& content) noexcept {
   resource.set_all(content.resource);
 
   AttributeList attributes;
-  attributes.set_all(content.attributes);
-  if (thread_keys_.size() != 0) {
-    attributes.set(record_abi::schema_version_key, content.thread_schema.view());
-    attributes.set(record_abi::key_map_key, thread_keys_);
-  }
-
+  add_attributes(attributes, content);
   Buffer payload;
   if (const Status bad = encode(resource, attributes, payload); !bad) return bad;
-  if (const Status failed = mapping_.show(std::move(payload)); !failed) return failed;
+  if (const Status failed = mapping_.show(std::move(payload), content.age); !failed) return failed;
   dropped_ = false;
   return {Errc::none, content.discarded};
 }
@@ -191,7 +211,7 @@ Status Publisher::show_first(Content content) noexcept {
     return {Errc::none,
             "another library of this process, or another copy of this one, publishes a process "
             "context, too: "
-            "readers use one of them"};
+            "readers use one of them; link one copy of the library into the process"};
   return shown;
 }
 

@@ -33,6 +33,10 @@ namespace vitrine::publish {
 /// handler.
 std::optional<std::uint8_t> otel_key_index(std::string_view name, bool* later = nullptr) noexcept;
 
+/// The program has the slot of thread records, which is not in an archive's part for contexts: each context that
+/// is published from now on declares it, also while the key map is empty.
+void declare_records() noexcept;
+
 /// Has `retry` called whenever the application published its context. (The context does not depend
 /// on the labels.) The caller of `retry_keys` holds no lock.
 void retry_keys_by(void (*retry)() noexcept) noexcept;
@@ -79,6 +83,7 @@ class Publisher {
     Buffer thread_schema;
     const char* discarded = "";  ///< what was wrong with a variable that is left out
     AtFork at_fork = AtFork::republish;
+    Age age = Age::now;
     bool complete = true;  ///< false: no memory to read the environment
 
     [[nodiscard]] bool ok() const noexcept;
@@ -87,6 +92,8 @@ class Publisher {
   /// Null: none, and the options that there are by default.
   static Content make_content(const std::vector<Attribute>* resource,
                               const Options* options) noexcept;
+  static Content content_of_keys() noexcept;
+  void add_attributes(AttributeList& attributes, const Content& content) const noexcept;
   Status show(const Content& content) noexcept;
   Status show_and_keep(Content content) noexcept;
   Status show_first(Content content) noexcept;
