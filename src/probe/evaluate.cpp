@@ -129,10 +129,11 @@ std::int64_t sign_extended(std::uint64_t value, std::size_t bytes) {
   return unused >= 64 ? 0 : static_cast<std::int64_t>(value << unused) >> unused;
 }
 
-Value enumerator(std::int64_t value, const ArgumentType& type) {
+Value enumerator(std::int64_t value, bool is_signed, const ArgumentType& type) {
   const auto found = std::find_if(type.enumerators.begin(), type.enumerators.end(),
                                   [&](const Enumerator& one) { return one.value == value; });
-  return EnumeratorValue{value, found == type.enumerators.end() ? std::string() : found->name};
+  return EnumeratorValue{value, found == type.enumerators.end() ? std::string() : found->name,
+                         !is_signed && value < 0};
 }
 
 /// A value that fits into a word, and is no floating-point number.
@@ -150,7 +151,8 @@ Value make_word(const vitrine_operand& operand, std::span<const std::byte> bytes
       return PointerValue{word};
     case ValueKind::enumeration:
       return enumerator(
-          is_signed ? sign_extended(word, bytes.size()) : static_cast<std::int64_t>(word), *type);
+          is_signed ? sign_extended(word, bytes.size()) : static_cast<std::int64_t>(word),
+          is_signed, *type);
     case ValueKind::integer:
     case ValueKind::floating:
       break;
@@ -219,7 +221,9 @@ struct Hidden {
   Value operator()(bool truth) const { return text(truth ? "true" : "false"); }
   Value operator()(const PointerValue& pointer) const { return text(hex(pointer.address)); }
   Value operator()(const EnumeratorValue& value) const {
-    return text(value.name.empty() ? std::to_string(value.value) : value.name);
+    return text(!value.name.empty() ? value.name : value.with_number([](auto number) {
+      return std::to_string(number);
+    }));
   }
   Value operator()(const StringValue& string) const { return text(string.text, string.truncated); }
   Value operator()(const BytesValue& bytes) const {

@@ -40,7 +40,14 @@ struct PointerValue {
 };
 struct EnumeratorValue {
   std::int64_t value = 0;
-  std::string name;  ///< empty: none of those listed
+  std::string name;       ///< empty: none of those listed
+  bool is_large = false;  ///< `value` has the bits of a number of 2^63 or more
+
+  /// Calls `use` with the number, an int64_t or a uint64_t.
+  template <class Use>
+  [[nodiscard]] auto with_number(Use&& use) const {
+    return is_large ? use(static_cast<std::uint64_t>(value)) : use(value);
+  }
   bool operator==(const EnumeratorValue&) const = default;
 };
 struct BytesValue {

@@ -256,6 +256,15 @@ class Binder {
     return found == known->enumerators.end() ? nullptr : &*found;
   }
 
+  /// The number that an argument has where it is this one: of an unsigned type it may be 2^63 or more.
+  Number number_of(const probe::Enumerator& known, const Subject& subject) const {
+    const std::size_t argument = argument_of(subject, site_).value_or(0);
+    const bool is_unsigned =
+        argument < site_.operands.size() && (site_.operands[argument].flags & VITRINE_SIGNED) == 0;
+    if (is_unsigned) return narrowest(static_cast<std::uint64_t>(known.value));
+    return known.value;
+  }
+
   /// Makes an argument and the text that it is compared with fit each other.
   void fit(Term& term, Term& other, Comparison comparison, const std::string& step) {
     auto* subject = std::get_if<Subject>(&term);
@@ -273,7 +282,7 @@ class Binder {
       case ValueKind::enumeration:
         if (is_glob) return;
         if (const auto* known_name = enumerator(*subject, *text)) {
-          other = Literal(Number(known_name->value));
+          other = Literal(number_of(*known_name, *subject));
           return;
         }
         break;
@@ -361,7 +370,8 @@ struct ValueToSeen {
     return {.number = pointer.address, .text = {}};
   }
   Seen operator()(const probe::EnumeratorValue& enumerator) const {
-    Seen seen{.number = enumerator.value, .text = {}};
+    Seen seen{.number = enumerator.with_number([](auto number) { return Number(number); }),
+              .text = {}};
     if (!enumerator.name.empty()) seen.text = enumerator.name;
     return seen;
   }

@@ -99,7 +99,7 @@ std::optional<Number> number_of(const probe::Value& value) {
       return pointer.address;
     }
     std::optional<Number> operator()(const probe::EnumeratorValue& enumerator) const {
-      return enumerator.value;
+      return enumerator.with_number([](auto number) { return Number(number); });
     }
     std::optional<Number> operator()(const probe::StringValue& string) const {
       return string.truncated ? std::nullopt : parse_number(string.text);
@@ -154,6 +154,18 @@ tl::unexpected<Error> syntax_error(std::string_view text, std::size_t at, std::s
   if (to < text.size()) excerpt += " …";
   return fail(ErrorCode::usage, std::move(message),
               fmt::format("{}\n{}^ {}", excerpt, std::string(column, ' '), next));
+}
+
+Error as_sentences(Error error) {
+  const std::size_t line = error.remedy.find('\n');
+  if (line == error.remedy.npos) return error;
+  const std::size_t caret = error.remedy.find_first_not_of(' ', line + 1);
+  constexpr std::string_view mark = "^ ";
+  if (caret == error.remedy.npos || error.remedy.compare(caret, mark.size(), mark) != 0)
+    return error;
+  error.message += fmt::format(" in `{}`", std::string_view(error.remedy).substr(0, line));
+  error.remedy.erase(0, caret + mark.size());
+  return error;
 }
 
 Result<Lexer> Lexer::open(std::string_view text) {

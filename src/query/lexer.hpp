@@ -47,9 +47,13 @@ struct Token {
   bool is_word(std::string_view word) const { return kind == Kind::word && text == word; }
 };
 
-/// usage: `message`; its remedy shows `text` with a caret under `at`, and the next step beside it.
+/// usage: `message`; its remedy shows `text` with a caret under `at`, and the next step beside it. That is for a
+/// terminal: see as_sentences().
 tl::unexpected<Error> syntax_error(std::string_view text, std::size_t at, std::string message,
                                    std::string_view next);
+
+/// The same without the caret: the message quotes the text, and the remedy is the next step. Any other error as it is.
+Error as_sentences(Error error);
 
 /// Takes a text apart, one token ahead. The text must outlive it.
 class Lexer {

@@ -85,7 +85,11 @@ TEST(Interface, ErrorsHaveACodeAndAMessage) {
   options.pids = {getpid()};
   options.probes = {"interface:*"};
   options.where = "number >";
-  EXPECT_EQ(observer::Trace::open(options).error().code, observer::ErrorCode::usage);
+  const observer::Error misspelt = observer::Trace::open(options).error();
+  EXPECT_EQ(misspelt.code, observer::ErrorCode::usage);
+  EXPECT_EQ(misspelt.message, "the right operand is missing before the end in `number >`");
+  EXPECT_EQ(misspelt.remedy.find_first_of("\n^"), std::string::npos) << misspelt.remedy;
+  EXPECT_NE(misspelt.remedy, "");
   options.where.clear();
   options.string_bytes = 5000;
   EXPECT_EQ(observer::Trace::open(options).error().code, observer::ErrorCode::usage);

@@ -176,6 +176,10 @@ TEST(Evaluate, TypesDecideWhatNumbersMean) {
   EXPECT_EQ(state.value("-4@%r13d", &type), Value(EnumeratorValue{-3, "minus"}));
   EXPECT_EQ(state.value("-4@$5", &type), Value(EnumeratorValue{5, "five"}));
   EXPECT_EQ(state.value("-4@$6", &type), Value(EnumeratorValue{6, ""}));
+  type.enumerators = {{-1, "most"}};  // as the 64 bits of its note
+  EXPECT_EQ(state.value("8@$-1", &type), Value(EnumeratorValue{-1, "most", true}));
+  EXPECT_EQ(state.value("8@$-2", &type), Value(EnumeratorValue{-2, "", true}));
+  EXPECT_EQ(state.value("-8@$-1", &type), Value(EnumeratorValue{-1, "most"}));
 }
 
 TEST(Evaluate, ConvertsEveryFloatingPointFormat) {

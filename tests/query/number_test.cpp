@@ -69,6 +69,7 @@ TEST(Number, IsWhatAValueSays) {
   EXPECT_EQ(number_of(true), Number(std::int64_t{1}));
   EXPECT_EQ(number_of(probe::PointerValue{16}), Number(std::uint64_t{16}));
   EXPECT_EQ(number_of(probe::EnumeratorValue{-2, "X"}), Number(std::int64_t{-2}));
+  EXPECT_EQ(number_of(probe::EnumeratorValue{-2, "X", true}), Number(UINT64_MAX - 1));
   EXPECT_EQ(number_of(probe::StringValue{"7", false}), Number(std::int64_t{7}));
   EXPECT_FALSE(number_of(probe::StringValue{"7", true}));
   EXPECT_FALSE(number_of(probe::ValueError{"no"}));

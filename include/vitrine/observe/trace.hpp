@@ -49,8 +49,8 @@ struct Pointer {
   std::uint64_t address = 0;
 };
 struct Enumerator {
-  std::int64_t value = 0;
-  std::string name;  ///< empty: none of those listed
+  std::int64_t value = 0;  ///< of an unsigned type from 2^63 on: the bits of the number
+  std::string name;        ///< empty: none of those listed (from 2^63 on that is a uint64_t)
 };
 /// Text (any bytes), or bytes that are not text. Of the item `stack`: a line for each function.
 struct Text {

@@ -31,7 +31,8 @@ struct ValueToJson {
     return pointer.is_absent ? Json() : Json(hex(pointer.address));
   }
   Json operator()(const probe::EnumeratorValue& enumerator) const {
-    return enumerator.name.empty() ? NumberToJson{}(enumerator.value) : json_bytes(enumerator.name);
+    return enumerator.name.empty() ? enumerator.with_number(NumberToJson{})
+                                   : json_bytes(enumerator.name);
   }
   Json operator()(const probe::StringValue& string) const { return json_bytes(string.text); }
   Json operator()(const probe::BytesValue& bytes) const {

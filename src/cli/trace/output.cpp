@@ -43,7 +43,8 @@ struct PlainText {
     return pointer.address == 0 ? "NULL" : hex(pointer.address);
   }
   std::string operator()(const probe::EnumeratorValue& value) const {
-    return value.name.empty() ? std::to_string(value.value) : printable(value.name);
+    if (!value.name.empty()) return printable(value.name);
+    return value.with_number([](auto number) { return std::to_string(number); });
   }
   std::string operator()(const probe::StringValue& value) const {
     return in_quotes(value.text) + (value.truncated ? "…" : "");

@@ -1,5 +1,7 @@
 #include "observe/interface/convert.hpp"
 
+#include "query/lexer.hpp"
+
 namespace vitrine::observer {
 inline namespace v1 {
 
@@ -63,6 +65,7 @@ ErrorCode public_code(vitrine::ErrorCode code) {
 }  // namespace
 
 Error error(vitrine::Error from) {
+  from = query::as_sentences(std::move(from));
   return {public_code(from.code), std::move(from.message), std::move(from.remedy)};
 }
 

@@ -19,6 +19,7 @@ struct PublicValue {
     return Pointer{from.address};
   }
   decltype(Argument::value) operator()(const probe::EnumeratorValue& from) const {
+    if (from.is_large && from.name.empty()) return static_cast<std::uint64_t>(from.value);
     return Enumerator{from.value, from.name};
   }
   decltype(Argument::value) operator()(const probe::StringValue& from) const {

@@ -25,7 +25,7 @@ struct ToAttribute {
     return pointer.is_absent ? "NULL" : hex(pointer.address);  // as in metrics
   }
   telemetry::Value operator()(const probe::EnumeratorValue& value) const {
-    if (value.name.empty()) return value.value;
+    if (value.name.empty()) return value.with_number(*this);
     return value.name;
   }
   telemetry::Value operator()(const probe::StringValue& value) const { return value.text; }
