@@ -42,6 +42,7 @@ std::vector<sandbox::FileIdentity> NameSources::identities() const {
 FileNames::FileNames(NameSources sources, const Limits& limits)
     : limits_(limits), sources_(std::move(sources.files)), problem_(std::move(sources.problem)) {
   if (sources_.empty()) return;
+  is_go_ = elf::is_go_file(sources_.front().elf);
   for (const NameSources::Source& source : sources_)
     if (problem_.empty() && !source.elf.problems.empty()) problem_ = source.elf.problems.front();
   find_tables();
@@ -196,7 +197,15 @@ Frames FileNames::find_one(Address address, Symbol symbol, Frames frames, Place 
   return frames;
 }
 
+/// A function of Go's assembly has the mark of its calling convention in .symtab, and none in Go's own table, by which
+/// go tool pprof and stripped files name it.
+void FileNames::drop_go_mark(std::string& name) const {
+  constexpr std::string_view mark = ".abi0";
+  if (is_go_ && name.ends_with(mark)) name.resize(name.size() - mark.size());
+}
+
 void FileNames::finish(Frame& frame) const {
+  drop_go_mark(frame.name);
   std::string name = demangled(frame.name);
   if (name != frame.name) frame.system_name = std::move(frame.name);
   frame.name = std::move(name);

@@ -58,6 +58,7 @@ class FileNames {
   void find_tables();
   UnnamedCode& unnamed();
   void open_dwarf();
+  void drop_go_mark(std::string& name) const;
   void finish(Frame& frame) const;
   [[nodiscard]] std::optional<Address> address_of(std::uint64_t file_offset) const;
   [[nodiscard]] std::vector<Symbol> find_symbols(std::span<const Address> addresses);
@@ -69,6 +70,7 @@ class FileNames {
   std::map<Address, std::string> go_functions_;  ///< of a Go program without a .symtab, by start
   std::unique_ptr<DwarfInfo> dwarf_;
   bool is_dwarf_open_ = false;            ///< or cannot be opened
+  bool is_go_ = false;                    ///< a file of Go
   std::unique_ptr<UnnamedCode> unnamed_;  ///< null: none was asked for
   std::string problem_, dwarf_problem_, table_problem_;
 };

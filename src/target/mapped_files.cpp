@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -196,6 +197,16 @@ std::string without_deleted(std::string path, int descriptor, int root) {
   return one == other ? path : without;
 }
 
+std::string executable_path(int proc_dir, const std::string& link) {
+  std::string path(PATH_MAX, '\0');
+  const ssize_t length = ::readlinkat(proc_dir, link.c_str(), path.data(), path.size());
+  path.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+  if (without_deleted(path) == path) return path;
+  const auto file = open_at(proc_dir, link, O_PATH);
+  const auto root = open_at(proc_dir, "root", O_PATH | O_DIRECTORY);
+  return without_deleted(std::move(path), file ? file->get() : -1, file && root ? root->get() : -1);
+}
+
 namespace {
 
 /// Of a perf map's text: so much of each distance is compared.
@@ -238,11 +249,14 @@ Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, KnownPerfMap
   auto memory = TRY(sandbox::FileMemory::from(std::move(opened)));
   const auto size = static_cast<std::uint64_t>(memory->identity().size);
   const auto file = sandbox::place_identity(memory->original());
+  const bool is_overwritten = memory->identity().size == known.seen_.size &&
+                              memory->identity().changed_ns != known.seen_.changed_ns;
   PerfMapText part;
-  part.anew =
-      known.bytes() != 0 && (file != known.file_ || size < known.bytes() || !known.is_of(*memory));
+  part.anew = known.bytes() != 0 && (file != known.file_ || is_overwritten ||
+                                     size < known.bytes() || !known.is_of(*memory));
   if (part.anew) known = {};
   known.file_ = file;
+  known.seen_ = memory->identity();
   part.text.resize(std::min<std::uint64_t>(size - known.bytes(), max_bytes));
   part.text.resize(memory->read_some(
       known.bytes(), std::as_writable_bytes(std::span(part.text.data(), part.text.size()))));

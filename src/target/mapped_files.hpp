@@ -59,11 +59,15 @@ Result<sandbox::OpenedFile> open_mapped_below(int root, const MappedFile& file);
 /// text alone.
 std::string without_deleted(std::string path, int descriptor, int root);
 
+/// The path of the executable, the same way. `link`: "exe", or that of a thread, below /proc/PID. Empty: hidden.
+std::string executable_path(int proc_dir, const std::string& link = "exe");
+
 struct PerfMapText;
 
 /// What has been read of a perf map. A JIT compiler appends to it, but one that is started later with the same PID
 /// writes another file of the same name, and some write theirs anew: then what was read is not there any more. To
-/// notice that in a file of many megabytes, parts of its text are compared: 4 KiB of each 64, and the last.
+/// notice that in a file of many megabytes, parts of its text are compared: 4 KiB of each 64, and the last. A file of the
+/// same length that was written since it was seen is read anew in any case.
 class KnownPerfMap {
  public:
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
@@ -82,6 +86,7 @@ class KnownPerfMap {
   [[nodiscard]] bool is_of(Memory& file) const;
 
   sandbox::PlaceIdentity file_;
+  sandbox::FileIdentity seen_;  ///< as it was at the last look
   std::uint64_t bytes_ = 0;  ///< from the beginning
   std::vector<Part> parts_;
   Part last_;

@@ -173,6 +173,13 @@ void expect_whole_in_vdso(const char* program, std::string_view caller) {
              whole);
   ASSERT_GT(in_vdso, 100U);
   EXPECT_GE(whole * 100, in_vdso * 99);
+  // Stripped or not, a function has the name that Go's own table has.
+  std::size_t ends = 0;
+  for (const profile::Function& function : what.profile.functions) {
+    EXPECT_FALSE(function.name.ends_with(".abi0")) << function.name;
+    ends += function.name == "runtime.goexit";
+  }
+  EXPECT_EQ(ends, 1U) << program;
 }
 
 TEST(Go, CallsOfTheVdsoHaveTheirCallers) {

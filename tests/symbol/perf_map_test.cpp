@@ -165,6 +165,30 @@ TEST_F(AnotherPerfMap, WithTheSameBeginningAndEndIsReadAnew) {
   EXPECT_EQ(name_at(functions + 9), "old_10009");
 }
 
+TEST_F(AnotherPerfMap, OfTheSameLengthIsReadAnewWhateverLineDiffers) {
+  // One function between the parts of the text that are compared.
+  constexpr int other = 500;
+  const std::size_t at = text(other, "old").size();
+  ASSERT_GT(at, 4096U);
+  ASSERT_LT(at, 60'000U);
+  const auto changed = [this] {
+    struct stat status {};
+    EXPECT_EQ(::stat(path_.c_str(), &status), 0);
+    return std::pair(status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
+  };
+  const auto before = changed();
+  {
+    std::fstream file(path_, std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(at));
+    file << line(other, "new");
+  }
+  while (changed() == before)  // the kernel counts some milliseconds
+    std::filesystem::last_write_time(path_, std::filesystem::file_time_type::clock::now());
+  ASSERT_EQ(refresh(symbols_), "");
+  EXPECT_EQ(name_at(other), "new_00500");
+  EXPECT_EQ(name_at(other + 1), "old_00501");
+}
+
 TEST_F(AnotherPerfMap, ThatOnlyGrewIsReadOn) {
   const std::string before = text(functions, "old");
   target::KnownPerfMap known;

@@ -111,6 +111,7 @@ Result<void> ProfileRequest::take() {
   options.duration = time;
   TRY(view.take());
   view.spare(options, refreshing ? refreshing : every);
+  view.sees_starts = options.follow || options.all || exec_;
   TRY(sending.check());
   TRY(check_continuous());
   return check_watch();

@@ -167,7 +167,7 @@ int profile_watching(observe::Profiling& profiling, const ProfileRequest& reques
   LiveText live;
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;
   const Style style = Style::of_stdout();
-  ProfileTextOptions text{.utf8 = shows_utf8()};
+  ProfileTextOptions text{.utf8 = shows_utf8(), .sees_starts = request.view.sees_starts};
   bool shown = false;
   const auto end = profiling.end();
   for (;;) {
@@ -182,7 +182,7 @@ int profile_watching(observe::Profiling& profiling, const ProfileRequest& reques
         taken.duration_ns <
             static_cast<std::uint64_t>(std::chrono::nanoseconds(*request.refreshing).count() / 2);
     if (is_rest) return interrupted() ? exit_interrupted : exit_done;
-    const std::string losses = profile_losses(taken);
+    const std::string losses = profile_losses(taken, text);
     if (terminal) {
       const auto taken_lines =
           4 + static_cast<std::size_t>(std::count(losses.begin(), losses.end(), '\n'));

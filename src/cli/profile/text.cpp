@@ -279,7 +279,7 @@ std::string profile_head(const profile::Profile& profile, const ProfileTextOptio
   return out + fmt::format(" in {}\n", time_text(profile.duration_ns, options));
 }
 
-std::string profile_losses(const profile::Profile& profile) {
+std::string profile_losses(const profile::Profile& profile, const ProfileTextOptions& options) {
   const auto ends = profile::count_ends(profile);
   const auto count_of = [&](profile::StackEnd end) { return ends[static_cast<std::size_t>(end)]; };
   std::string out;
@@ -303,8 +303,10 @@ std::string profile_losses(const profile::Profile& profile) {
                     "no unwind information for their last frame: compile that code with "
                     "-fasynchronous-unwind-tables or -fno-omit-frame-pointer");
   out += count_line("stacks of ended processes", count_of(StackEnd::gone),
-                    "they ended before their code was examined: start the command with --exec, or "
-                    "profile its parent with --follow");
+                    std::string("they ended before their code was examined") +
+                        (options.sees_starts ? ""
+                                             : ": start the command with --exec, or profile its "
+                                               "parent with --follow"));
   out += count_line("samples with cut labels", profile.losses.truncated_labels,
                     "they were too long, or too many");
   out += count_line("samples without labels", profile.losses.unread_labels,
@@ -365,7 +367,8 @@ std::string profile_summary(const profile::Profile& profile, const Style& style,
   for (const auto measure : {profile::Measure::on_cpu, profile::Measure::off_cpu})
     if (std::string text = functions_text(profile, measure, key, style, options); !text.empty())
       out += '\n' + text;
-  if (const std::string losses = profile_losses(profile); !losses.empty()) out += '\n' + losses;
+  if (const std::string losses = profile_losses(profile, options); !losses.empty())
+    out += '\n' + losses;
   return out;
 }
 

@@ -45,13 +45,14 @@ std::vector<FunctionTime> top_functions(const profile::Profile& profile, profile
 struct ProfileTextOptions {
   bool utf8 = true;
   std::size_t max_rows = 10;  ///< of each table; the others are added up in one
+  bool sees_starts = false;   ///< processes are profiled from their start on
 };
 
 /// How many samples of what, and the time they stand for: one line.
 std::string profile_head(const profile::Profile& profile, const ProfileTextOptions& options);
 
 /// What got lost or could not be read, a line each; empty: nothing.
-std::string profile_losses(const profile::Profile& profile);
+std::string profile_losses(const profile::Profile& profile, const ProfileTextOptions& options);
 
 /// Time by the values of `keys`: `rows` as profile::top() gives them.
 std::string top_text(const std::vector<std::string>& keys, const std::vector<profile::TopRow>& rows,

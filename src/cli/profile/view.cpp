@@ -150,14 +150,14 @@ int write_outputs(const profile::Profile& selected, const ProfileView& view,
 
 int show_profile(const profile::Profile& selected, const ProfileView& view,
                  const std::string& title, ProfileSender* sender) {
-  const ProfileTextOptions text{.utf8 = shows_utf8()};
+  const ProfileTextOptions text{.utf8 = shows_utf8(), .sees_starts = view.sees_starts};
   profile::EncodeOptions encoding = view.encoding;
   encoding.title = title;
   if (sender != nullptr) sender->send(selected);
   const int status = write_outputs(selected, view, encoding, text);
   const bool summary = view.top.empty() && view.outputs.empty() && sender == nullptr;
   if (!summary)  // which has them, too
-    for (const std::string& line : lines_of(profile_losses(selected))) note(line);
+    for (const std::string& line : lines_of(profile_losses(selected, text))) note(line);
   if (selected.samples.empty() && view.has_filter())
     note("no sample matches --filter: a condition is KEY=VALUE, and blanks are a part of both");
   const Style style = Style::of_stdout();

@@ -59,6 +59,7 @@ class ProfileView {
   profile::EncodeOptions encoding;
   std::vector<ProfileOutput> outputs;
   std::vector<std::string> top;  ///< keys of the table; empty: none is wanted
+  bool sees_starts = false;      ///< as in ProfileTextOptions
 
   [[nodiscard]] profile::Profile select(profile::Profile taken) const;
   [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }

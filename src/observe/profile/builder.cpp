@@ -159,7 +159,6 @@ class AskedFiles {
 
 /// Functions of Go's runtime that are a thread's first, or where a stack of its own begins (g0).
 bool is_root_of_go(std::string_view name) {
-  name = name.substr(0, name.find(".abi0"));
   constexpr std::array roots{"runtime.mcall",
                              "runtime.mstart",
                              "runtime.clone",
