@@ -174,11 +174,13 @@ class ProcessCheck {
  private:
   Result<void> open_files() {
     const auto mapped = TRY(target::executable_files(process_.proc_dir()));
+    const auto root = target::open_at(process_.proc_dir(), "root", O_PATH | O_DIRECTORY);
     std::size_t refused = 0;
     for (const target::MappedFile& one : mapped) {
       auto file =
           target::open_mapped(process_.proc_dir(), one).and_then([&](const FileDescriptor& fd) {
-            return report_on(fd, one.path, asked_v0(options_.claimed));
+            const auto path = target::without_deleted(one.path, fd.get(), root ? root->get() : -1);
+            return report_on(fd, path, asked_v0(options_.claimed));
           });
       ++into_.files;
       if (file) {

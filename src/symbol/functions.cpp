@@ -53,9 +53,9 @@ auto fields(T& exit) {
 template <pack::Of<FoundFunction> T>
 auto fields(T& found) {
   auto& [address, name, demangled, patterns, is_start, is_ifunc, is_go, may_throw, exits,
-         exits_unknown, unclear_exit, is_described, parameters, result] = found;
+         exits_unknown, unclear_exit, loop_jump, is_described, parameters, result] = found;
   return std::tie(address, name, demangled, patterns, is_start, is_ifunc, is_go, may_throw, exits,
-                  exits_unknown, unclear_exit, is_described, parameters, result);
+                  exits_unknown, unclear_exit, loop_jump, is_described, parameters, result);
 }
 
 template <pack::Of<MissingFunction> T>
@@ -201,6 +201,9 @@ class FunctionFinder {
       found.is_go = is_go_ && found.demangled.empty();
       found.may_throw = is_mangled(found.name);
       if (wants_exits(found)) find_exits({address, end_of(address)}, found);
+      if (wants_entry(found) && one.end > address)
+        found.loop_jump =
+            unwind::find_jump_to_start(reader(), {address, one.end}).value_or(found.loop_jump);
       if (dwarf_ != nullptr && found.is_start) describe_function(*dwarf_, machine_, found);
     }
     listing.known = starts_.size();
@@ -220,6 +223,7 @@ class FunctionFinder {
   struct Found {
     FoundFunction function;
     NameRank rank;
+    Address end = 0;  ///< by its symbol; 0: not known
   };
 
   /// The call frame information of the file.
@@ -289,7 +293,9 @@ class FunctionFinder {
       if (is_label ? wanted.text != name : !wanted.matches(name, plain)) continue;
       wanted.is_found = true;
       add(symbol.value, i, {wanted.text == name, symbol.binding, name});
-      found_[symbol.value].function.is_ifunc |= symbol.type == STT_GNU_IFUNC;
+      Found& found = found_[symbol.value];
+      found.function.is_ifunc |= symbol.type == STT_GNU_IFUNC;
+      found.end = std::max(found.end, end);
     }
   }
 
@@ -311,6 +317,21 @@ class FunctionFinder {
                        [this](std::uint32_t pattern) { return exits_of_.contains(pattern); });
   }
 
+  /// Of which the entry is asked for. (A function of Go jumps back there when it has a larger stack.)
+  [[nodiscard]] bool wants_entry(const FoundFunction& found) const {
+    return machine_ == Machine::x86_64 && !found.is_go &&
+           std::any_of(found.patterns.begin(), found.patterns.end(),
+                       [this](std::uint32_t pattern) { return !exits_of_.contains(pattern); });
+  }
+
+  /// Of the file's code.
+  [[nodiscard]] unwind::ReadCode reader() const {
+    return [&source = sources_.front()](Address address, std::span<std::byte> into) -> std::size_t {
+      const auto offset = elf::file_offset(source.elf.segments, address, into.size(), PF_X);
+      return offset ? source.memory->read_some(*offset, into) : 0;
+    };
+  }
+
   /// 0: not known. Only of Go is what follows the next function: others may have no symbol.
   [[nodiscard]] Address end_of(Address start) const {
     if (const auto known = ends_.find(start); known != ends_.end()) return known->second;
@@ -324,11 +345,7 @@ class FunctionFinder {
       found.exits_unknown = "only code of x86-64 is disassembled";
       return;
     }
-    const Source& source = sources_.front();
-    const auto read = [&](Address address, std::span<std::byte> into) -> std::size_t {
-      const auto offset = elf::file_offset(source.elf.segments, address, into.size(), PF_X);
-      return offset ? source.memory->read_some(*offset, into) : 0;
-    };
+    const unwind::ReadCode read = reader();
     const auto part_at = [&](Address address) -> std::optional<unwind::CodeRange> {
       auto part = cold_parts_.upper_bound(address);
       if (part == cold_parts_.begin() || address >= (--part)->second) return std::nullopt;

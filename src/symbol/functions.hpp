@@ -71,6 +71,7 @@ struct FoundFunction {
   std::vector<FunctionExit> exits;  ///< where asked for, and its return address is to stay
   std::string exits_unknown;        ///< why those cannot be found
   Address unclear_exit = 0;  ///< a jump that is one of them, or none; 0: there is no such jump
+  Address loop_jump = 0;     ///< a jump back to its first instruction; 0: none is known
   bool is_described = false;
   std::vector<FunctionParameter> parameters;  ///< where it is described
   std::optional<FunctionParameter> result;    ///< where it is described, unless it is void

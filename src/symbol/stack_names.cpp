@@ -183,23 +183,22 @@ std::optional<StackFrame> StackNames::name_jit(ProcessFunctions& its, const Imag
 void StackNames::name_in(const Image& image, std::size_t file, std::span<const Address> addresses,
                          Named& named) {
   const MappedFile& mapped = image.files[file];
+  const std::string path =
+      target::without_deleted(mapped.path, mapped.file ? mapped.file->original() : -1,
+                              mapped.file && image.root ? image.root->get() : -1);
   std::vector<std::size_t> which;
   std::vector<Address> offsets;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const Address address = within_call(addresses, i);
     const Part* part = image.find(address);
     if (part == nullptr || part->file != file) continue;
-    named[i].front().module = mapped.path;
+    named[i].front().module = path;
     if (mapped.file == nullptr) continue;
     which.push_back(i);
     offsets.push_back(address - part->start + part->offset);
   }
   if (offsets.empty()) return;
-  File asked{target::without_deleted(mapped.path, mapped.file->original(),
-                                     image.root ? image.root->get() : -1),
-             mapped.file->descriptor(),
-             {},
-             mapped.file->identity()};
+  File asked{path, mapped.file->descriptor(), {}, mapped.file->identity()};
   // Debug files are looked for where the process looks, then where we do.
   if (image.root) asked.root_dirs.push_back(image.root->get());
   if (our_root_) asked.root_dirs.push_back(our_root_.get());
@@ -213,7 +212,7 @@ void StackNames::name_in(const Image& image, std::size_t file, std::span<const A
     std::vector<StackFrame>& frames = named[which[n]];
     frames.clear();
     for (const Frame& function : functions) {
-      StackFrame& frame = frames.emplace_back(StackFrame{address, function.name, {}, mapped.path});
+      StackFrame& frame = frames.emplace_back(StackFrame{address, function.name, {}, path});
       frame.inlined = &function != &functions.back();
       if (function.offset) frame.offset = *function.offset + moved;
     }

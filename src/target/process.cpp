@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "bpf/wire/wire.h"
+#include "target/mapped_files.hpp"
 #include "target/modules.hpp"
 #include "target/proc_file.hpp"
 #include "target/threads.hpp"
@@ -190,12 +191,8 @@ std::string executable_link(int proc_dir) {
 }  // namespace
 
 std::string Process::executable_path() const {
-  std::string path(4096, '\0');
-  const ssize_t n =
-      ::readlinkat(proc_dir(), executable_link(proc_dir()).c_str(), path.data(), path.size());
-  if (n <= 0) return fmt::format("/proc/{}/exe", pid_);
-  path.resize(static_cast<std::size_t>(n));
-  return path;
+  std::string path = target::executable_path(proc_dir(), executable_link(proc_dir()));
+  return path.empty() ? fmt::format("/proc/{}/exe", pid_) : path;
 }
 
 Result<sandbox::OpenedFile> Process::open_executable() const {

@@ -66,8 +66,8 @@ class Process {
   /// Where its modules begin: for Modules.
   [[nodiscard]] ProgramHeaders program_headers() const;
 
-  /// The path of its executable as the kernel reports it (" (deleted)" included); if that is
-  /// hidden, /proc/PID/exe.
+  /// The path of its executable as the kernel reports it, without the " (deleted)" that it adds where that name is
+  /// gone; if the path is hidden, /proc/PID/exe.
   [[nodiscard]] std::string executable_path() const;
 
   /// The executable's file, whichever name, mount namespace or fate it has now. Errors: not_found,

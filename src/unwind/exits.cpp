@@ -251,4 +251,22 @@ Result<std::vector<Exit>> find_exits(const ReadCode& read, CodeRange function,
   return Sweep(read, part_at, left_at).run(function);
 }
 
+std::optional<Address> find_jump_to_start(const ReadCode& read, CodeRange function) {
+  if (function.end <= function.start || function.end - function.start > max_function_bytes)
+    return std::nullopt;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(function.end - function.start));
+  if (read(function.start, bytes) != bytes.size()) return std::nullopt;
+  for (std::span<const std::byte> rest = bytes; !rest.empty();) {
+    const Instruction code = decode(rest.first(std::min(rest.size(), instruction_bytes)));
+    if (code.length == 0 || code.length > rest.size()) return std::nullopt;
+    const Address at = function.end - rest.size();
+    const bool jumps = code.kind == Op::branch || code.kind == Op::jump;
+    if (jumps && code.base != Instruction::no_register &&
+        at + code.length + static_cast<std::uint64_t>(std::int64_t{code.value}) == function.start)
+      return at;
+    rest = rest.subspan(code.length);
+  }
+  return std::nullopt;
+}
+
 }  // namespace vitrine::unwind

@@ -43,4 +43,9 @@ using LeftAt = std::function<std::optional<Address>(Address)>;
 Result<std::vector<Exit>> find_exits(const ReadCode& read, CodeRange function,
                                      const PartAt& part_at, const LeftAt& left_at = {});
 
+/// A jump of a function to its own first instruction, which then is that of a loop: no register shows whether the
+/// function was called or goes round. Calls are none of these. Nothing: there is no such jump before an
+/// instruction that is not known.
+std::optional<Address> find_jump_to_start(const ReadCode& read, CodeRange function);
+
 }  // namespace vitrine::unwind

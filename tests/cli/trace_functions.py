@@ -237,6 +237,43 @@ int main(void) {
 """
 
 
+# A loop that begins with its function, and a function that calls itself by its address.
+LOOPS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+void spins(int rounds);
+void calls_itself(int times);
+__asm__(".text\n"
+        ".type spins, @function\n"
+        "spins: decl %edi\n"
+        "  jnz spins\n"
+        "  ret\n"
+        ".size spins, . - spins\n"
+        ".type calls_itself, @function\n"
+        "calls_itself: decl %edi\n"
+        "  jz 1f\n"
+        "  leaq calls_itself(%rip), %rax\n"
+        "  subq $8, %rsp\n"
+        "  call *%rax\n"
+        "  addq $8, %rsp\n"
+        "1: ret\n"
+        ".size calls_itself, . - calls_itself\n");
+int main(void) {
+  char line[64];
+  puts("ready");
+  fflush(stdout);
+  while (fgets(line, sizeof line, stdin)) {
+    for (int i = 0, n = atoi(line); i < n; ++i) {
+      spins(3);
+      calls_itself(3);
+    }
+    puts("done");
+    fflush(stdout);
+  }
+}
+"""
+
+
 class Target:
     def __init__(self, *command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -575,10 +612,28 @@ def optimised(vitrine, cc, _, folder):
                 assert got == [["ok"]] * 2, (compiler, option, got)
 
 
+def loops(vitrine, cc, _, folder):
+    """Rounds of a loop that begins with its function fire, which a note says. Calls of a function by itself are calls."""
+    program = os.path.join(folder, "loops")
+    with open(program + ".c", "w") as file:
+        file.write(LOOPS)
+    subprocess.run([cc, "-O1", "-o", program, program + ".c"], check=True)
+    said = "its first instruction begins a loop, to which the jump at"
+    with Target(program) as target:
+        for name, is_loop in (("spins", True), ("calls_itself", False)):
+            tracer = Tracer(vitrine, target.pid, f"func:loops:{name}")
+            target.ask(2)
+            assert len(tracer.end()) == 6, name
+            assert (said in tracer.said) == is_loop, (name, tracer.said)
+            listed = subprocess.run([vitrine, "probes", program, f"func:loops:{name}", "--sites"], capture_output=True,
+                                    text=True, check=True)
+            assert (said in listed.stdout) == is_loop, (name, listed)
+
+
 def main(vitrine, cc, cxx, part):
     with tempfile.TemporaryDirectory() as folder:
-        {"shop": shop, "leaving": leaving, "stripped": stripped, "plugin": plugin, "go": go, "optimised": optimised}[part](vitrine, cc, cxx,
-                                                                               os.path.realpath(folder))
+        {"shop": shop, "leaving": leaving, "stripped": stripped, "plugin": plugin, "go": go, "optimised": optimised,
+         "loops": loops}[part](vitrine, cc, cxx, os.path.realpath(folder))
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ class Copied : public testing::Test {
 TEST_F(Copied, DeletedFilesAreStillRead) {
   const Child child = started({program_});
   ASSERT_TRUE(std::filesystem::remove(program_));
-  expect_subject(child, probes_of(child), "copied program (deleted)");
+  expect_subject(child, probes_of(child), "copied program");
 }
 
 /// Whether a pattern selects functions of the files of a process.

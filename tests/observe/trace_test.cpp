@@ -501,6 +501,26 @@ TEST(Trace, StacksBeforeAndAfterItExecutesAnotherProgram) {
   EXPECT_EQ(fires.back().module, TRACE_PRELOADED);
 }
 
+// Events, frames and conditions name a file as patterns do, whatever became of it.
+TEST(Trace, NamesADeletedModuleByThePathThatItHad) {
+  const auto place =
+      std::filesystem::temp_directory_path() / ("vitrine_deleted_" + std::to_string(::getpid()));
+  std::filesystem::copy_file(TRACE_SUBJECT, place);
+  Child child = start_trace_subject({}, place.string());
+  std::filesystem::remove(place);
+  TraceOptions options = of_process(child.pid(), {"subject:shot"});
+  options.query.where = *query::Expression::parse("module == '" + place.string() + "'");
+  options.stacks = true;
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, "fire 1"), "fire");
+  const auto fires = collect(*trace, 1);
+  ASSERT_EQ(fires.size(), 1U);
+  EXPECT_EQ(fires[0].module, place.string());
+  ASSERT_FALSE(fires[0].stack.empty());
+  EXPECT_EQ(fires[0].stack[0].module, place.string());
+}
+
 TEST(Trace, SaysThatALibraryCameWhileItRan) {
   Child child = start_trace_subject();
   TraceOptions options = of_process(child.pid(), {"subject:shot", "plugin:*"});

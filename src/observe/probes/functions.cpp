@@ -191,6 +191,11 @@ probe::Site site_of(const FoundFunction& function, const FunctionPattern& patter
     return function.exits_unknown.empty() ? std::string(what)
                                           : fmt::format("{} ({})", what, function.exits_unknown);
   };
+  if (!pattern.at_return && function.loop_jump != 0)
+    site.problems.push_back(fmt::format(
+        "its first instruction begins a loop, to which the jump at {} leads: each round "
+        "fires like a call",
+        hex(function.loop_jump)));
   if (pattern.at_return && function.is_go) refuse(why_known(go_returns));
   if (pattern.at_return && returns_oddly(function.name)) refuse(returning_twice);
   if (pattern.at_return && !function.is_start)
@@ -258,8 +263,8 @@ Result<void> add_functions(ProbeFile& file, const sandbox::FileMemory& memory,
   symbol::FunctionQuery query;
   query.most = most;
   for (const FunctionPattern& pattern : patterns) {
-    const bool is_its = pattern.has_module_path() ? is_path_of(pattern, file.plain_path, memory)
-                                                  : pattern.names_module(file.plain_path);
+    const bool is_its = pattern.has_module_path() ? is_path_of(pattern, file.path, memory)
+                                                  : pattern.names_module(file.path);
     if (!is_its) continue;
     its.push_back(&pattern);
     if (pattern.at_return) query.exits_of.push_back(static_cast<std::uint32_t>(query.names.size()));
@@ -288,7 +293,7 @@ Result<void> add_functions(ProbeFile& file, const sandbox::FileMemory& memory,
       if (first == nullptr) continue;
       const std::string provider =
           "func:" +
-          (has_wildcards(first->module) ? std::string(file_name(file.plain_path)) : first->module);
+          (has_wildcards(first->module) ? std::string(file_name(file.path)) : first->module);
       std::string name = function.demangled.empty() ? function.name : function.demangled;
       if (name.empty() || first->address) name = first->function;
       if (at_return) name += ":return";
@@ -380,7 +385,7 @@ Result<std::vector<std::string>> files_of_functions(std::span<const std::string>
 // Why a pattern selects nothing.
 
 void MissingFunctions::add(const ProbeFile& file) {
-  modules_.emplace(file_name(file.plain_path));
+  modules_.emplace(file_name(file.path));
   for (const UnfoundFunction& missing : file.missing)
     reasons_[missing.pattern].push_back({file.path, missing});
 }

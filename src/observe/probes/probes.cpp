@@ -71,12 +71,11 @@ std::set<Address> biases(const ProbeFile& file, const target::MappedFile& mapped
 
 Result<std::shared_ptr<const ProbeFile>> ProbeFiles::open(const std::string& path) {
   auto file = TRY(sandbox::open_regular_at(AT_FDCWD, path));
-  return take(std::move(file), path, path, {});
+  return take(std::move(file), path, {});
 }
 
 Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(sandbox::OpenedFile file,
                                                           const std::string& path,
-                                                          const std::string& plain_path,
                                                           std::vector<int> roots) {
   auto memory = TRY_WHILE(path, sandbox::FileMemory::from(std::move(file)));
   symbol::DebugPlaces places{{}, roots.empty() ? path_of(*memory) : path};
@@ -90,7 +89,6 @@ Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(sandbox::OpenedFile fi
     return fail_while(path, std::move(found.error()));
   if (!found)
     return known_.emplace(identity, fail_while(path, std::move(found.error()))).first->second;
-  found->plain_path = plain_path;
   if (!detail_.wanted.empty())
     if (auto added = add_functions(*found, *found->file, detail_.wanted, places, detail_.most);
         !added) {
@@ -144,9 +142,9 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid, const sandbox::WorkBudget&
                          std::chrono::ceil<std::chrono::milliseconds>(budget.left()));
     auto file = target::open_mapped(dir, mapped).and_then([&](sandbox::OpenedFile opened) {
       const int descriptor = opened.original ? opened.original.get() : opened.get();
-      const auto plain_path =
+      const auto path =
           target::without_deleted(mapped.path, descriptor, its_root ? its_root->get() : -1);
-      return take(std::move(opened), mapped.path, plain_path, roots);
+      return take(std::move(opened), path, roots);
     });
     if (!file && file.error().code == ErrorCode::limit && budget.is_limited() && budget.spent()) {
       ++found.left_out;
@@ -168,7 +166,7 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid, const sandbox::WorkBudget&
     for (const Address bias : places) found.modules.push_back({*file, bias});
     if (places.empty())
       found.problems.push_back(
-          fmt::format("{}: its mappings do not match its program headers", mapped.path));
+          fmt::format("{}: its mappings do not match its program headers", (*file)->path));
   }
   // CAP_PERFMON shows which files another user's process has mapped, but does not open them.
   if (refused == found.files)
@@ -517,7 +515,7 @@ std::optional<PlainNotes> PlainNotes::of(std::shared_ptr<sandbox::FileMemory> fi
 
 ProbeFile PlainNotes::read(std::string path) const {
   ProbeFile found = probes_of(*file_, elf_, {});
-  found.plain_path = found.path = std::move(path);
+  found.path = std::move(path);
   found.file = file_;
   return found;
 }
@@ -525,9 +523,9 @@ ProbeFile PlainNotes::read(std::string path) const {
 template <pack::Of<ProbeFile> T>
 auto fields(T& found) {
   auto& [path, file, build_id, encoding, machine, code, probes, tombstones, problems, wanted,
-         missing, plain_path] = found;
-  // The file and its names are the caller's, and functions are added there.
-  (void)wanted, (void)missing, (void)plain_path;
+         missing] = found;
+  // The file is the caller's, and functions are added there.
+  (void)wanted, (void)missing;
   return std::tie(path, build_id, encoding, machine, code, probes, tombstones, problems);
 }
 
@@ -535,7 +533,7 @@ Result<ProbeFile> read_probe_file(std::shared_ptr<sandbox::FileMemory> file, std
                                   const symbol::DebugPlaces& places, const ProbeDetail& detail) {
   auto found = TRY(sandbox::Parser::of_this_thread().ask<&parse_probes>(
       {places.search(), detail.functions}, file->descriptor(), places.open()));
-  found.plain_path = found.path = std::move(path);
+  found.path = std::move(path);
   found.file = std::move(file);
   return found;
 }

@@ -32,7 +32,9 @@ struct UnfoundFunction {
 
 /// A file, and the probes it offers.
 struct ProbeFile {
-  std::string path;  ///< as the user, or the target, names it: for a process, the kernel
+  /// As the user names it; of a process, as the kernel does, without the " (deleted)" that it adds where that name is
+  /// gone: what patterns name.
+  std::string path;
   /// Open, whatever becomes of its name; null when it offers no probes.
   std::shared_ptr<sandbox::FileMemory> file;
   std::string build_id;  ///< lower-case hex; empty: it has none
@@ -44,8 +46,6 @@ struct ProbeFile {
   std::vector<std::string> problems;       ///< what could not be used, and why; each a sentence
   bool is_module_wanted = false;           ///< a pattern of functions means this file
   std::vector<UnfoundFunction> missing{};  ///< patterns that mean it, and select nothing
-  /// `path` without the " (deleted)" that the kernel adds where that name is gone: what patterns name.
-  std::string plain_path{};
 };
 
 /// A file with probes, as a process has it in memory.
@@ -85,7 +85,6 @@ class ProbeFiles {
 
  private:
   Result<std::shared_ptr<const ProbeFile>> take(sandbox::OpenedFile file, const std::string& path,
-                                                const std::string& plain_path,
                                                 std::vector<int> roots);
 
   ProbeDetail detail_;

@@ -198,18 +198,6 @@ Result<const ContextState*> ContextReader::refresh() {
 
 namespace {
 
-/// Of a process whose `stat` could be read: the kernel follows the link under the same lock.
-std::string executable_path(int proc_dir) {
-  std::string path(PATH_MAX, '\0');
-  const ssize_t length = ::readlinkat(proc_dir, "exe", path.data(), path.size());
-  path.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
-  if (target::without_deleted(path) == path) return path;
-  const auto file = target::open_at(proc_dir, "exe", O_PATH);
-  const auto root = target::open_at(proc_dir, "root", O_PATH | O_DIRECTORY);
-  return target::without_deleted(std::move(path), file ? file->get() : -1,
-                                 file && root ? root->get() : -1);
-}
-
 /// As profiles have attributes; nothing: lists of lists, bytes, no value.
 std::optional<std::string> text_of(const format::AnyValue& value) {
   if (const auto* text = std::get_if<std::string>(&value.data)) return *text;
@@ -290,7 +278,7 @@ ProcessFacts read_facts(pid_t pid, int proc_dir) {
   facts.inner = target::read_inner_identity(proc_dir);
   if (const auto line = target::read_blocking_at(proc_dir, "stat", target::proc_file_bytes)) {
     if (const auto stat = target::parse_stat(*line)) facts.command = stat->comm;
-    facts.executable = executable_path(proc_dir);
+    facts.executable = target::executable_path(proc_dir);
   }
   read_groups(facts, proc_dir);
   facts.context = read_context(pid);
@@ -368,7 +356,7 @@ bool is_named(int proc_dir, std::string_view name) {
   const auto line = target::read_blocking_at(proc_dir, "stat", target::proc_file_bytes);
   if (!line) return false;
   if (const auto stat = target::parse_stat(*line); stat && stat->comm == name) return true;
-  if (file_name(executable_path(proc_dir)) == name) return true;
+  if (file_name(target::executable_path(proc_dir)) == name) return true;
   const auto words = target::read_blocking_at(proc_dir, "cmdline", target::proc_file_bytes);
   return words && file_name(std::string_view(words->c_str())) == name;
 }

@@ -142,6 +142,11 @@ struct FunctionNotes {
   }
 };
 
+/// What notes begin with.
+std::string place_of(const ProbeFile& file, const probe::Site& site, const std::string& name) {
+  return fmt::format("{} at {} of {}", name, hex(site.address), file.path);
+}
+
 bool runs_here(Machine machine) {
   return machine == native_machine ||
          (native_machine == Machine::x86_64 && machine == Machine::i386);
@@ -208,6 +213,8 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
       const bool is_function = probe.kind == probe::Kind::function;
       std::vector<std::string> said;
       const auto skip = skip_of(*file, site, name, is_function ? said : notes);
+      if (skip && is_function && !site.problems.empty())
+        said.push_back(place_of(*file, site, name) + ": " + site.problems[0]);
       (skip ? warned : refused).add(probe.name, std::move(said));
       if (!skip) continue;
       program = program_of(std::make_unique<TraceProgram>(name, site, symbols, query_, *role));
@@ -280,9 +287,7 @@ std::optional<Role> TracePlan::role_of(const probe::Probe& probe, int process) c
 std::optional<unsigned> TracePlan::skip_of(const ProbeFile& file, const probe::Site& site,
                                            const std::string& name,
                                            std::vector<std::string>& notes) const {
-  const auto where = [&] {
-    return fmt::format("{} at {} of {}", name, hex(site.address), file.path);
-  };
+  const auto where = [&] { return place_of(file, site, name); };
   if (!site.file_offset) {
     notes.push_back(where() + ": not attached to: " +
                     (site.problems.empty() ? "it is not in the file" : site.problems[0]));
@@ -293,8 +298,6 @@ std::optional<unsigned> TracePlan::skip_of(const ProbeFile& file, const probe::S
     return std::nullopt;
   }
   if (site.semaphore != 0 && !site.semaphore_offset && !site.problems.empty())
-    notes.push_back(where() + ": " + site.problems[0]);
-  if ((site.is_exit || site.at_return) && !site.problems.empty())
     notes.push_back(where() + ": " + site.problems[0]);
   std::array<std::byte, bpf::site_bytes> bytes{};
   const std::size_t got = file.file->read_some(*site.file_offset, bytes);

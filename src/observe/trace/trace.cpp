@@ -348,7 +348,7 @@ void LiveTrace::attach_later(ObservedProcess& process) {
 }
 
 void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned) {
-  if (!modules_.takes(file->plain_path)) return;
+  if (!modules_.takes(file->path)) return;
   if (file->file != nullptr) inodes_.insert(file->file->identity().inode);
   std::vector<std::string> notes;
   auto sites = plan_.add(file, only_process().value_or(0), notes);
