@@ -1,7 +1,7 @@
 // What a profile's summary says of what got lost.
-#include "cli/profile/text.hpp"
-
 #include <gmock/gmock.h>
+
+#include "cli/profile/text.hpp"
 
 namespace vitrine::cli {
 namespace {
