@@ -46,14 +46,16 @@ RecordRing::~RecordRing() {
   }
   if (stop_ >= 0) ::close(stop_);
   if (wake_ >= 0) ::close(wake_);
-  ring_buffer__free(ring_);
 }
 
 Result<void> RecordRing::open(int map, volatile unsigned* reader_waits) {
   const KernelLog log;
   reader_waits_ = reader_waits;
-  ring_ = ring_buffer__new(map, hand_over, this, nullptr);
-  if (ring_ == nullptr) return tl::unexpected(log.error("map the buffer of records", errno));
+  bpf_map_info info{};
+  std::uint32_t size = sizeof info;
+  if (bpf_obj_get_info_by_fd(map, &info, &size) != 0)
+    return tl::unexpected(log.error("look at the buffer of records", errno));
+  TRY(ring_.emplace(map, info.max_entries).open());
   // Edge-triggered: only a wake-up ends a wait, not that there is something to read.
   wake_ = ::epoll_create1(EPOLL_CLOEXEC);
   stop_ = ::eventfd(0, EFD_CLOEXEC);
@@ -102,14 +104,14 @@ RecordRing::Passed RecordRing::pass(bool by_poll) {
   const std::unique_lock lock(passing_, std::try_to_lock);
   if (!lock) return Passed::not_done;
   const bool has_room = queue_->wait_for_room(Clock::now());
-  const int got = has_room ? ring_buffer__consume(ring_) : 0;
+  const auto taken = has_room ? ring_->take_all(hand_over, this) : MappedRing::Taken::stopped;
+  if (taken == MappedRing::Taken::failed) error_ = errno;
   // By the thread that polls: all is there for it. By the collector: many small chunks would be.
   if (by_poll)
     queue_->publish();
   else
     queue_->offer();
-  if (got < 0 && got != -ECANCELED) error_ = got;
-  return has_room && got >= 0 ? Passed::all : Passed::part;
+  return taken == MappedRing::Taken::all ? Passed::all : Passed::part;
 }
 
 namespace {
@@ -175,10 +177,11 @@ Result<std::size_t> RecordRing::poll(milliseconds timeout, const Sink& sink) {
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     if (left > milliseconds{0}) wait_for_wake_up(std::min(left, wait_));
     const auto began = Clock::now();
-    const int got = ring_buffer__consume(ring_);
-    took(began, got >= 0);
+    const auto taken = ring_->take_all(hand_over, this);
+    const int error = errno;
+    took(began, taken == MappedRing::Taken::all);
     if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
-    if (got < 0 && got != -ECANCELED) return tl::unexpected(log.error("read records", got));
+    if (taken == MappedRing::Taken::failed) return tl::unexpected(log.error("read records", error));
     wait_ = handed_over_ != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
     if (handed_over_ != 0 || Clock::now() >= end) return handed_over_;
   }
@@ -200,21 +203,17 @@ std::uint64_t source_of(std::span<const std::byte> record) {
 
 }  // namespace
 
-int RecordRing::hand_over(void* context, void* data, std::size_t size) {
+bool RecordRing::hand_over(void* context, std::span<const std::byte> record) {
   auto& ring = *static_cast<RecordRing*>(context);
-  const std::span record(static_cast<const std::byte*>(data), size);
-  if (ring.queue_) {
-    return ring.queue_->put(record, source_of(record)) ? 0 : -ECANCELED;
-  }
+  if (ring.queue_) return ring.queue_->put(record, source_of(record));
   const bool late = ++ring.handed_over_ % between_looks == 0 && Clock::now() > ring.last_header_;
   ring.newest_ns_ = std::max(ring.newest_ns_, time_of(record));
   try {
     (*ring.sink_)(record);
   } catch (...) {
-    ring.thrown_ = std::current_exception();
+    ring.thrown_ = std::current_exception();  // what it was given counts as taken
   }
-  // libbpf stops after this record, which counts as taken.
-  return late || ring.thrown_ ? -ECANCELED : 0;
+  return !late && !ring.thrown_;
 }
 
 namespace {

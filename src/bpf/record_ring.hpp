@@ -8,18 +8,18 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
 
 #include "base/result.hpp"
+#include "bpf/mapped_ring.hpp"
 #include "bpf/record_queue.hpp"
 #include "bpf/tracer.hpp"
 
 // RecordRing: the reader's end of a ring buffer that seldom wakes it (bpf/kernel/event.bpf.h,
 // submit()).
-
-struct ring_buffer;
 
 namespace vitrine::bpf {
 
@@ -60,7 +60,7 @@ class RecordRing {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static int hand_over(void* context, void* data, std::size_t size);
+  static bool hand_over(void* context, std::span<const std::byte> record);
   void begin_collecting();
   void run_collector(const std::stop_token& stop);
   /// What a pass over the buffer has come to.
@@ -75,7 +75,7 @@ class RecordRing {
   void wait_for_wake_up(std::chrono::milliseconds most);
   void took(Clock::time_point began, bool is_all);
 
-  ring_buffer* ring_ = nullptr;
+  std::optional<MappedRing> ring_;
   int wake_ = -1;
   volatile unsigned* reader_waits_ = nullptr;
   std::chrono::milliseconds wait_{10};  ///< of poll(), from one look into the buffer to the next
@@ -85,7 +85,7 @@ class RecordRing {
   /// Held by the thread that empties the buffer into the queue: the collector, or the one that polls. So what
   /// was in the buffer before the latter's pass is in the queue after it.
   std::mutex passing_;
-  std::atomic<int> error_{0};  ///< of libbpf, in a pass
+  std::atomic<int> error_{0};  ///< an errno, of a pass
   int stop_ = -1;              ///< eventfd that ends the collector's wait
   std::jthread collector_;
 
@@ -96,7 +96,7 @@ class RecordRing {
   const Sink* sink_ = nullptr;
   std::size_t handed_over_ = 0;
   Clock::time_point last_header_;
-  std::exception_ptr thrown_;  ///< by the sink, below libbpf, which is C
+  std::exception_ptr thrown_;  ///< by the sink
 };
 
 // Reading out of the kernel's tables what fires were added up to.

@@ -5,13 +5,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bitset>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
+#include "bpf/mapped_parts.hpp"
 #include "bpf/target_maps.hpp"
 #include "bpf/unwind_log.hpp"
 
@@ -27,49 +29,12 @@ constexpr std::uint64_t page_id(std::uint32_t file, std::uint32_t page) {
   return std::uint64_t{file} << 32 | page;
 }
 
-/// The value of the map, of which parts are mapped once they are written to: the kernel makes all pages of a mapping at
-/// once, and most programs need few of them.
-class MappedInParts {
- public:
-  /// `reserved`: mapped_bytes without access.
-  MappedInParts(void* reserved, int map) : begin_(static_cast<std::byte*>(reserved)), map_(map) {}
-  ~MappedInParts() { ::munmap(begin_, mapped_bytes); }
-  MappedInParts(const MappedInParts&) = delete;
-  MappedInParts& operator=(const MappedInParts&) = delete;
-
-  [[nodiscard]] vitrine_unwind_tables& tables() const {
-    return *reinterpret_cast<vitrine_unwind_tables*>(begin_);
-  }
-
-  bool reach(const void* from, std::size_t bytes) {
-    if (bytes == 0) return true;
-    const auto at = static_cast<std::size_t>(static_cast<const std::byte*>(from) - begin_);
-    for (std::size_t part = at / part_bytes; part <= (at + bytes - 1) / part_bytes; ++part) {
-      if (is_mapped_[part]) continue;
-      const std::size_t offset = part * part_bytes;
-      const std::size_t size = std::min(part_bytes, mapped_bytes - offset);
-      if (::mmap(begin_ + offset, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, map_,
-                 static_cast<off_t>(offset)) == MAP_FAILED)
-        return false;
-      is_mapped_.set(part);
-    }
-    return true;
-  }
-
- private:
-  static constexpr std::size_t part_bytes = 64U << 10;  // no part of a page
-
-  std::byte* begin_;
-  int map_;
-  std::bitset<(mapped_bytes + part_bytes - 1) / part_bytes> is_mapped_;
-};
-
 class MappedTables final : public UnwindTables {
  public:
-  MappedTables(void* reserved, int tables, int pages, int spaces, Places& places)
-      : mapped_(reserved, tables),
-        log_(mapped_.tables(),
-             [this](const void* from, std::size_t bytes) { return mapped_.reach(from, bytes); }),
+  MappedTables(std::unique_ptr<MappedParts> mapped, int pages, int spaces, Places& places)
+      : mapped_(std::move(mapped)),
+        log_(*reinterpret_cast<vitrine_unwind_tables*>(mapped_->begin()),
+             [this](const void* from, std::size_t bytes) { return mapped_->reach(from, bytes); }),
         pages_(pages),
         spaces_(spaces),
         places_(places) {}
@@ -93,9 +58,6 @@ class MappedTables final : public UnwindTables {
   }
   [[nodiscard]] std::uint32_t epoch() const override { return epoch_; }
 
-  /// Maps what the first process needs.
-  [[nodiscard]] bool can_map() { return mapped_.reach(&mapped_.tables().spaces, 1); }
-
  private:
   void begin_anew();
 
@@ -106,7 +68,7 @@ class MappedTables final : public UnwindTables {
     std::atomic_ref(place_of(kernel_tgid)).store(word, std::memory_order_release);
   }
 
-  MappedInParts mapped_;
+  std::unique_ptr<MappedParts> mapped_;
   UnwindLog log_;
   int pages_, spaces_;
   Places& places_;  ///< in one word each: programs read them
@@ -167,16 +129,13 @@ void MappedTables::begin_anew() {
 
 Result<std::unique_ptr<UnwindTables>> UnwindTables::open(int tables, int pages, int spaces,
                                                          Places& places) {
-  void* const reserved =
-      ::mmap(nullptr, mapped_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  const auto cannot_map = [] {
+  auto mapped = std::make_unique<MappedParts>(tables, 0, mapped_bytes, PROT_READ | PROT_WRITE);
+  // What the first process needs.
+  constexpr std::size_t first = offsetof(vitrine_unwind_tables, spaces);
+  if (mapped->begin() == nullptr || !mapped->reach(mapped->begin() + first, 1))
     return fail(ErrorCode::failed,
                 std::string("cannot map the tables of unwinding: ") + std::strerror(errno));
-  };
-  if (reserved == MAP_FAILED) return cannot_map();
-  auto mapped = std::make_unique<MappedTables>(reserved, tables, pages, spaces, places);
-  if (!mapped->can_map()) return cannot_map();
-  return mapped;
+  return std::make_unique<MappedTables>(std::move(mapped), pages, spaces, places);
 }
 
 }  // namespace vitrine::bpf
