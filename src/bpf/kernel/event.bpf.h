@@ -270,7 +270,7 @@ static long note_sent(__u32 index, void* context) {
 
 /// Once the record that carries them can no longer be lost.
 static __always_inline void note_all_sent(struct label_room* room) {
-  if (room->new_sets) bpf_loop(room->new_sets, note_sent, &room, 0);
+  if (room->new_sets) loop_rarely(room->new_sets, note_sent, &room);
 }
 
 /// Begins a record: what is noted of its sets is of the epoch that the reader keeps now.

@@ -117,9 +117,12 @@ static __always_inline void count(__u32 counter, __u64 more) {
 
 #define ANCESTORS 4
 
-// Where the verifier trusts a task, it looks up each pointer that is loaded from it by name in all types of
-// the kernel: a third of a millisecond. So a program loads each pointer once, in identify(), or
-// reads it as memory of the kernel (BPF_CORE_READ).
+// Where the verifier trusts a task, it looks up each pointer that is loaded from it by name in all types of the kernel, up
+// to four times: 1.3 ms for the two of identify(). So a program loads each once, there, or reads it as memory of the kernel
+// (BPF_CORE_READ), which takes some nanoseconds more. A program that runs seldom defines this before it includes this.
+#ifndef RUNS_SELDOM
+#define RUNS_SELDOM 0
+#endif
 
 struct process {
   __u64 born;       /* CLOCK_BOOTTIME */
@@ -142,16 +145,25 @@ static __always_inline __u64 image_of(const struct task_struct* task) {
                           BPF_CORE_READ(task, mm, start_stack));
 }
 
-/// The same of the current task, by plain loads, and of what it is made.
+/// The same of the current task, and of what it is made.
 static __always_inline void set_image(struct process* process, const struct task_struct* task) {
-  const struct mm_struct* mm = task->mm;
+  const struct mm_struct* mm = RUNS_SELDOM ? BPF_CORE_READ(task, mm) : task->mm;
   process->image = process->start_code = process->start_stack = 0;
   if (!mm) return;
-  process->start_code = mm->start_code;
-  process->start_stack = mm->start_stack;
+  process->start_code = RUNS_SELDOM ? BPF_CORE_READ(mm, start_code) : mm->start_code;
+  process->start_stack = RUNS_SELDOM ? BPF_CORE_READ(mm, start_stack) : mm->start_stack;
   // While it is being loaded, the stack is there already: what that makes is no program's image.
   if (process->start_code)
-    process->image = vitrine_image_of(process->start_code, mm->end_code, process->start_stack);
+    process->image = vitrine_image_of(process->start_code,
+                                      RUNS_SELDOM ? BPF_CORE_READ(mm, end_code) : mm->end_code,
+                                      process->start_stack);
+}
+
+/// When its process began. Most processes have one thread.
+static __always_inline __u64 birth_of(const struct task_struct* task) {
+  if (!RUNS_SELDOM) return task->group_leader->start_boottime;
+  return task->pid == task->tgid ? task->start_boottime
+                                 : BPF_CORE_READ(task, group_leader, start_boottime);
 }
 
 /// What was given of the process of a task; null: nothing. One that was born later is another,
@@ -233,7 +245,7 @@ static __always_inline void identify(struct process* process, const struct task_
   process->given_tgid = process->assumed = 0;
   process->given_ns = 0;
   process->selected = 0;
-  process->born = task->group_leader->start_boottime;
+  process->born = birth_of(task);
   set_image(process, task);
   process->exec_id = task->self_exec_id;
   process->execution = vitrine_execution_of(process->born, process->tgid, process->exec_id);

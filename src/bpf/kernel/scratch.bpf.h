@@ -33,7 +33,7 @@ static long try_to_claim(__u32 tried, void* into) {
 /// Of a scratch that is the caller's now. NO_SCRATCH: all that this CPU may use are taken.
 VERIFIED_ALONE __u32 claim_index(void) {
   __u32 index = NO_SCRATCH;
-  bpf_loop(SCRATCH_TRIES, try_to_claim, &index, 0);
+  loop_rarely(SCRATCH_TRIES, try_to_claim, &index);
   return index;
 }
 

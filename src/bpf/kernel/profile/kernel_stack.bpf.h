@@ -158,7 +158,7 @@ VERIFIED_ALONE int learn_kernel_stack(struct scratch* s) {
   find_in_stack(s, *last);
   if (!kernel->times) return 0;
   kernel->words_read = kernel->found + 1;
-  bpf_loop(kernel->frames, learn_slot, &s, 0);
+  loop_rarely(kernel->frames, learn_slot, &s);
   if (!learnt->frames) return 0;
   learnt->key = kernel->key;
   learnt->pc = kernel->words[0];
@@ -202,7 +202,7 @@ VERIFIED_ALONE int note_kernel_stack(struct scratch* s, __s64 got, __u32 known) 
   struct kernel_stack_state* kernel = &s->kernel;
   kernel->frames = got / 8;
   if (known) {
-    if (got == known) bpf_loop(got / 8, compare_frame, &s, 0);
+    if (got == known) loop_rarely(got / 8, compare_frame, &s);
     tally(VITRINE_PROFILE_WRONG_KERNEL, got != known || !kernel->frames);
   } else if (kernel->key) {
     learn_kernel_stack(s);

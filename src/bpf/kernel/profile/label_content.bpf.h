@@ -38,14 +38,12 @@ static __always_inline void begin_row_hash(struct row_hash* hash) {
 VERIFIED_ALONE int hash_queued(struct scratch* s, __u32 which) {
   if (!s) return 0;
   struct row_hash* hash = &s->row.hash[bounded(which, HASHES)];
-  struct vitrine_hash_state state = hash->state;
   const __u64 queued = hash->queued;
 #pragma clang loop unroll(disable)
-  for (__u32 i = 0; i < QUEUED_WORDS; ++i) {
+  for (__u32 i = 0; i < QUEUED_WORDS; i += FEW_WORDS) {
     if (i >= queued) break;
-    vitrine_hash_word(&state, hash->word[i]);
+    hash_words(&hash->state, (const struct few_words*)(hash->word + i), queued - i);
   }
-  hash->state = state;
   hash->queued = 0;
   return 0;
 }

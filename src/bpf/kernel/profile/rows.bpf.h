@@ -91,7 +91,7 @@ static long keep_new_content(__u32 index, void* context) {
 
 /// Once a record has carried the sets of the sample in s->room.out, before note_all_sent().
 static __always_inline void keep_new_contents(struct scratch* s) {
-  if (s->room.new_sets) bpf_loop(s->row.hashed_sets, keep_new_content, &s, 0);
+  if (s->room.new_sets) loop_rarely(s->row.hashed_sets, keep_new_content, &s);
 }
 
 // Naming a row, in two functions, as what the deeper one has on its stack is not to be beside what the other

@@ -17,6 +17,8 @@
 const volatile struct vitrine_profile_config profile_config;
 
 #define MAY_INHERIT (profile_config.every_process || profile_config.follow || profile_config.wakers)
+/// Ticks come some hundred times a second, threads leave their CPUs some ten thousand times.
+#define RUNS_SELDOM (!profile_config.off_cpu)
 #include "bpf/kernel/event.bpf.h"
 
 _Static_assert(VITRINE_PROFILE_COUNTERS <= COUNTERS, "room for every counter");

@@ -166,7 +166,7 @@ VERIFIED_ALONE __u64 copy_stack(struct scratch* s, __u64 at, __u64 from, __u64 e
   if (!s) return at;
   struct stack_copy copy = {
       .s = s, .at = at, .from = from, .address = from, .end = end, .copied_to = from};
-  bpf_loop(VITRINE_STACK_COPY / 4096 + 1, copy_page, &copy, 0);
+  loop_rarely(VITRINE_STACK_COPY / 4096 + 1, copy_page, &copy);
   s->gaps = copy.gaps;
   return at + (copy.copied_to - from);
 }
