@@ -344,7 +344,6 @@ class Compiler {
     numbers.subject = VITRINE_ON_ARGUMENT;
     numbers.index = subject.slot;
     numbers.is_signed = (where.flags & VITRINE_SIGNED) != 0;
-    if (kind == probe::ValueKind::enumeration) numbers.is_signed = true;  // as Value has it
     if (kind == probe::ValueKind::pointer) numbers.is_signed = false;
     return std::nullopt;
   }

@@ -88,7 +88,6 @@ NumberType type_of_argument(const Arguments& site, std::uint32_t argument) {
   const probe::ArgumentType* type = type_of(site, argument);
   const auto kind = type == nullptr ? probe::ValueKind::integer : type->kind;
   bool is_signed = (operand.flags & VITRINE_SIGNED) != 0;
-  if (kind == probe::ValueKind::enumeration) is_signed = true;
   if (kind == probe::ValueKind::pointer) is_signed = false;
   return {operand.size >= 8 && !is_signed, operand.size};
 }

@@ -34,6 +34,16 @@ def traced(folder, source, least, command):
         assert arguments == fired["args"], f"{fired['probe']}: fired with {fired['args']}, shown {event['args']}"
 
 
+def conditions(folder):
+    path = pathlib.Path(folder) / "subject"
+    run("gcc", INCLUDE, SDT / "values/enumerators.c", "-o", path)
+    for condition in ("e == u64_most", "e > 9223372036854775807", "e + 0 > 9223372036854775807"):
+        shown = run(VITRINE, "trace", "values:variable", "--where", condition, "--json", "--exec", "--", path,
+                    pathlib.Path(folder) / "said").splitlines()
+        shown = [json.loads(line)["args"] for line in shown]
+        assert shown == [["u64_most"]], (condition, shown)
+
+
 def once(folder, *command):
     path = pathlib.Path(folder) / "subject"
     run(*command, *STRICT, INCLUDE, SDT / "values/once.c", "-o", path)
@@ -68,8 +78,9 @@ def main():
                 language = ["-x", "c++"] if "++" in compiler[0] else []
                 command = [*compiler, level]
                 # Enumerators that are no int are an extension of C.
-                yield (f"enumerators, {' '.join(command)}", traced, folder, "enumerators.c", 42,
+                yield (f"enumerators, {' '.join(command)}", traced, folder, "enumerators.c", 43,
                        [*command, *STRICT, "-Wno-pedantic", *language])
+            yield "enumerators, large ones in conditions", conditions, folder
 
         def evaluated_once():
             for compiler, level in itertools.product(("gcc", "clang", "g++", "clang++"), ("-O0", "-O2")):
