@@ -130,8 +130,9 @@ Result<Process> Process::open(pid_t pid) {
 
   // A thread that lives represents the process, as a leader that exited has no auxv.
   process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(directory.status));
-  const auto bytes = by_live_thread(
-      dir, [&](const std::string& task) { return read_auxv(dir, task, *process.memory_); });
+  const auto read = [&](const std::string& task) { return read_auxv(dir, task, *process.memory_); };
+  auto bytes = read("task/" + std::to_string(*live));
+  if (!bytes && !is_live(dir, *live)) bytes = by_live_thread(dir, read);
   if (auto why = process.memory_->withheld(); !bytes && !why.empty())
     return withheld(std::move(why));
   if (!bytes) return explain(pid, dir, bytes.error());
@@ -182,7 +183,7 @@ ProgramHeaders Process::program_headers() const {
 
 namespace {
 
-/// The link to the executable: that of a leader that has exited leads nowhere.
+/// The link to the executable, where that of a leader that has exited leads nowhere.
 std::string executable_link(int proc_dir) {
   const auto live = live_thread(proc_dir);
   return live ? fmt::format("task/{}/exe", *live) : "exe";
@@ -191,12 +192,15 @@ std::string executable_link(int proc_dir) {
 }  // namespace
 
 std::string Process::executable_path() const {
-  std::string path = target::executable_path(proc_dir(), executable_link(proc_dir()));
+  std::string path = target::executable_path(proc_dir(), "exe");
+  if (path.empty()) path = target::executable_path(proc_dir(), executable_link(proc_dir()));
   return path.empty() ? fmt::format("/proc/{}/exe", pid_) : path;
 }
 
 Result<sandbox::OpenedFile> Process::open_executable() const {
-  auto file = sandbox::open_regular_at(proc_dir(), executable_link(proc_dir()));
+  auto file = sandbox::open_regular_at(proc_dir(), "exe");
+  if (!file && file.error().code == ErrorCode::not_found)
+    file = sandbox::open_regular_at(proc_dir(), executable_link(proc_dir()));
   if (!file && file.error().code == ErrorCode::limit) return file;
   if (!file) return explain(pid_, proc_dir(), file.error());
   return file;
