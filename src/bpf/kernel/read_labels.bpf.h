@@ -47,13 +47,6 @@ struct label_buffer {
     bounded_;                          \
   })
 
-/// 0, which the verifier does not know.
-__u64 no_flags;
-
-/// bpf_loop() for what is rare. Where the verifier knows the flags, it puts a loop in place of the call, which saves some
-/// nanoseconds a round, and takes it a tenth of a millisecond.
-#define loop_rarely(count, callback, context) bpf_loop(count, callback, context, no_flags)
-
 static __always_inline void* piece_at(struct label_buffer* out, __u64 offset) {
   return out->bytes + bounded(offset, LABEL_BUFFER_BYTES);
 }
