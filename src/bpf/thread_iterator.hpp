@@ -32,7 +32,7 @@ class ThreadIterator {
 
   virtual ~ThreadIterator() = default;
 
-  /// All threads that have not ended, in no particular order. Replaces the content of `into`. Empty
+  /// All threads that have not ended and run user code, in no particular order. Replaces the content of `into`. Empty
   /// when the process is gone.
   virtual Result<void> read(std::vector<vitrine_thread>& into) = 0;
 };

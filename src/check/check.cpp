@@ -254,8 +254,17 @@ class ProcessCheck {
     for (const auto& [profile, seen] : live_.readings)
       if (seen.readings != 0 && profiles.has(profile) && rule.requirement.profiles.has(profile))
         read.push_back(profile);
-    if (read.empty()) add(rule, undecided("no thread could be read"), {});
+    if (read.empty()) add(rule, undecided(why_none_counts(rule, profiles)), {});
     for (const Profile profile : read) ask(rule, profile, read.size() > 1);
+  }
+
+  [[nodiscard]] std::string why_none_counts(const ReadingRule& rule, Profiles profiles) const {
+    std::size_t unproven = 0;
+    for (const auto& [profile, seen] : live_.readings)
+      if (profiles.has(profile) && rule.requirement.profiles.has(profile))
+        unproven += seen.unproven;
+    return unproven == 0 ? "no thread could be read"
+                         : fmt::format("none of {} readings could be proven", unproven);
   }
 
   void ask(const ReadingRule& rule, Profile profile, bool one_of_several) {

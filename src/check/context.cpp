@@ -151,10 +151,23 @@ const ContextCandidate* unknown_version(const ContextSubject& subject) {
   return found == subject.candidates.end() ? nullptr : &*found;
 }
 
+/// Whether a mapping has one of the names that the specification gives. Readers that know no others would not find it.
+bool is_named_as_specified(std::string_view shown) {
+  constexpr std::string_view deleted = " (deleted)";
+  if (shown.ends_with(deleted)) shown.remove_suffix(deleted.size());
+  const std::string name = abi::process_context::mapping_name;
+  return shown == "/memfd:" + name || shown == "[anon_shmem:" + name + "]" ||
+         shown == "[anon:" + name + "]";
+}
+
 Outcome published(const ContextSubject& subject) {
   if (!subject.search_problem.empty()) return undecided(subject.search_problem);
   const ContextCandidate* one = subject.chosen();
   if (one == nullptr || !one->header) one = unknown_version(subject);
+  if (one != nullptr && !is_named_as_specified(one->mapping.name))
+    return fails(fmt::format("the mapping with the signature, at {}, is named {}",
+                             hex(one->mapping.start), one->mapping.name),
+                 "name it OTEL_CTX, in memfd_create and prctl(PR_SET_VMA_ANON_NAME)");
   if (one != nullptr)
     return holds(fmt::format("{} at {}", one->mapping.name, hex(one->mapping.start)));
   if (subject.candidates.empty()) return fails("no mapping has the name OTEL_CTX");

@@ -154,7 +154,12 @@ Outcome version_value(const FileSubject& subject) {
     return undecided("a relocation writes it when the program starts",
                      "check the running process: its value is in memory then");
   if (!version.value) return fails("its address is outside the loaded segments of the file");
-  const std::uint32_t wanted = subject.labels.is_v0() ? 0 : 1;
+  const LabelFacts& labels = subject.labels;
+  if (labels.v0.there() && labels.v1.there() && !labels.asked_v0)
+    return fails(fmt::format("it is {}, and the file has the slots of both versions, {} and {}",
+                             *version.value, labels.v0.name, labels.v1.name),
+                 "define the slot of one version in a file");
+  const std::uint32_t wanted = labels.is_v0() ? 0 : 1;
   return *version.value == wanted
              ? holds(fmt::format("it is {}", wanted))
              : fails(fmt::format("it is {}, and {} is of version {}", *version.value,

@@ -66,8 +66,9 @@ class Watcher {
 
   void take(const observe::ThreadLabels& reading, Profile profile) {
     ProfileReadings& seen = into_.readings[profile];
-    // A reading that may mix two sets proves nothing about its publisher.
-    if (reading.set && reading.evidence == observe::Evidence::unproven) {
+    // A reading that may mix two sets proves nothing about its publisher, whatever it found. One that did not
+    // take place does not either.
+    if (reading.evidence == observe::Evidence::unproven) {
       ++seen.unproven;
       return;
     }

@@ -66,12 +66,27 @@ Result<std::vector<pid_t>> thread_ids(int proc_dir) {
   return tids;
 }
 
-Result<Thread> thread(int proc_dir, pid_t tid) {
+namespace {
+
+Result<Stat> stat_of(int proc_dir, pid_t tid) {
   return read_blocking_at(proc_dir, "task/" + std::to_string(tid) + "/stat", stat_bytes)
-      .and_then([](const std::string& line) { return parse_stat(line); })
-      .map([&](Stat stat) {
-        return Thread{{tid, stat.start_time}, std::move(stat.comm), stat.state};
-      });
+      .and_then([](const std::string& line) { return parse_stat(line); });
+}
+
+Thread thread_of(pid_t tid, Stat stat) {
+  return {{tid, stat.start_time}, std::move(stat.comm), stat.state};
+}
+
+/// A worker of the kernel in a process (io_uring's): it has the process's memory, and the thread pointer of the thread
+/// that made it, but runs no user code.
+bool is_worker_of_the_kernel(const Stat& stat) {
+  return (stat.flags & (0x10 | 0x4000)) != 0;  // PF_IO_WORKER, PF_USER_WORKER (6.4)
+}
+
+}  // namespace
+
+Result<Thread> thread(int proc_dir, pid_t tid) {
+  return stat_of(proc_dir, tid).map([&](Stat stat) { return thread_of(tid, std::move(stat)); });
 }
 
 Result<std::vector<Thread>> threads(int proc_dir) {
@@ -79,8 +94,11 @@ Result<std::vector<Thread>> threads(int proc_dir) {
   std::vector<Thread> found;
   found.reserve(tids.size());
   for (const pid_t tid : tids) {
-    auto one = thread(proc_dir, tid);
-    if (one && !one->ended()) found.push_back(std::move(*one));
+    auto one = stat_of(proc_dir, tid);
+    if (one && !is_worker_of_the_kernel(*one)) {
+      Thread thread = thread_of(tid, std::move(*one));
+      if (!thread.ended()) found.push_back(std::move(thread));
+    }
     if (!one && (one.error().code == ErrorCode::failed || one.error().code == ErrorCode::limit))
       return tl::unexpected(std::move(one.error()));
   }

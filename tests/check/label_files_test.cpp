@@ -167,6 +167,23 @@ TEST(LabelFiles, OfVersion0AreKnownByTheirSlot) {
               Contains("labels.slot-exported"));
 }
 
+TEST(LabelFiles, OneVersionCannotMatchTwoSlots) {
+  const Folder folder;
+  const std::string second =
+      "__attribute__((used)) __thread struct { void* storage; unsigned long count; } "
+      "custom_labels_thread_local_data;\n"
+      "void* also(void) { return &custom_labels_thread_local_data; }\n";
+  const auto path = folder.make("libcustomlabels.so", slot_source + second, library);
+  EXPECT_THAT(said(check_file(path), "labels.version-value"),
+              AllOf(StartsWith("fails: it is 1"), HasSubstr("custom_labels_thread_local_data"),
+                    HasSubstr("custom_labels_current_set")));
+  // Asked for one, that one is checked.
+  EXPECT_THAT(said(check_file(path, {Profile::custom_labels_v1}), "labels.version-value"),
+              StartsWith("holds"));
+  EXPECT_THAT(said(check_file(path, {Profile::custom_labels_v0}), "labels.version-value"),
+              StartsWith("fails: it is 1"));
+}
+
 TEST(LabelFiles, AHiddenVisibilityInTheDynamicTableIsFound) {
   const Folder folder;
   const std::string path = folder.make("libcustomlabels.so", slot_source, library);

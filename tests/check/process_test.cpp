@@ -7,6 +7,7 @@
 
 #include "check/context.hpp"
 #include "check/publishers.hpp"
+#include "support/without_bpf.hpp"
 
 namespace vitrine::test {
 namespace {
@@ -69,6 +70,7 @@ const Fault faults[] = {
     {"no-span", {"otep-4947.both-ids"}},
     {"large-record", {"otep-4947.record-size"}},
     {"lost-record", {"otep-4947.readable"}},
+    {"other-name", {"otep-4719.published"}},
     {"no-signature", {"otep-4719.published", "otep-4947.schema-version", "otep-4947.key-in-map"}},
     {"no-context", {"otep-4947.schema-version", "otep-4947.key-in-map"}},
     {"version-3", {"otep-4719.version", "otep-4947.schema-version", "otep-4947.key-in-map"}},
@@ -138,6 +140,16 @@ INSTANTIATE_TEST_SUITE_P(, LiveFaults, testing::ValuesIn(faults), [](const auto&
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });
+
+// Where nothing shows that a thread was at rest, what was read of it may be torn, whatever it is.
+TEST(LiveRules, AReadingThatIsNotProvenDoesNotCount) {
+  Child child = Child::spawn({CHECK_SUBJECT, "lost-set", "spins"});
+  ASSERT_EQ(child.read_line(), "ready");
+  const WithoutBpf without;
+  const auto report = check_process(child.pid());
+  EXPECT_THAT(failing_of(report, CHECK_SUBJECT), Not(Contains("labels.readable")));
+  EXPECT_THAT(said(report, "labels.in-force"), HasSubstr("more could not be proven"));
+}
 
 TEST(LiveRules, CountWhatTheyRead) {
   Child child = Child::spawn({CHECK_SUBJECT});

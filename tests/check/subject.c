@@ -1,5 +1,5 @@
 /* A process that publishes labels, thread contexts and a process context, each by hand from the
- * documents, well, or with the one fault that its argument names. Says "ready", does again what
+ * documents, well, or with the one fault that its argument names (`spins` behind it: its threads never rest). Says "ready", does again what
  * changes in time at each line of its input, and ends with it. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -21,6 +21,8 @@ EXPORT __thread void* otel_thread_ctx_v1;
 #endif
 
 static const char* fault = "";
+
+static int spins; /* its threads use the processor all the time */
 
 static int is(const char* name) {
   return strcmp(fault, name) == 0;
@@ -51,6 +53,15 @@ static void make_set(void) {
   add_label("tenant", "acme", 4);
   add_label("route", "/pay", 4);
   if (is("null-value")) labels[1].value.bytes = NULL;
+  if (is("lost-value")) labels[1].value.bytes = (const void*)0x123456789000;
+  if (is("kernel-value")) labels[1].value.bytes = (const void*)0xffffffff81000000;
+  if (is("endless-value")) labels[1].value = (struct string){UINT64_MAX, text};
+  if (is("cut-set")) {
+    char* pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(pages + 4096, 4096, PROT_NONE);
+    set.storage = memcpy(pages + 4096 - 2 * sizeof labels[0], labels, 2 * sizeof labels[0]);
+    set.count = 3;
+  }
   if (is("lost-key")) labels[0].key.bytes = (const void*)0x123456789000;
   if (is("lost-set")) set.storage = (const void*)0x123456789000;
   if (is("long-value")) add_label("long", text, 60);
@@ -232,7 +243,8 @@ static void publish(void) {
 }
 
 static struct header* make_header(void) {
-  const int memory = (int)syscall(SYS_memfd_create, "OTEL_CTX", 1U);
+  const int memory =
+      (int)syscall(SYS_memfd_create, is("other-name") ? "OTEL_CTXX" : "OTEL_CTX", 1U);
   if (memory < 0 || ftruncate(memory, 4096) != 0) return NULL;
   struct header* made = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, memory, 0);
   close(memory);
@@ -254,13 +266,15 @@ static void* work(void* arg) {
 #endif
   const int mine = __atomic_fetch_add(&count, 1, __ATOMIC_SEQ_CST);
   __atomic_store_n(&ids[mine], (int)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
+  while (spins) __asm__ volatile("");
   for (;;) pause();
   return NULL;
 }
 
-/* Whether a thread has published, and is in its pause(). */
+/* Whether a thread has published, and is in its pause(), if it comes to that. */
 static int rests(const int* id) {
   char path[64], state = 0;
+  if (spins) return __atomic_load_n(id, __ATOMIC_SEQ_CST) != 0;
   snprintf(path, sizeof path, "/proc/self/task/%d/stat", __atomic_load_n(id, __ATOMIC_SEQ_CST));
   FILE* stat = fopen(path, "r");
   if (stat == NULL) return 0;
@@ -271,6 +285,7 @@ static int rests(const int* id) {
 
 int main(int argc, char** argv) {
   if (argc > 1) fault = argv[1];
+  spins = argc > 2 && strcmp(argv[2], "spins") == 0;
   make_set();
   void* record = make_record();
   if (!is("no-context")) {

@@ -63,7 +63,11 @@ TEST(LabelsJson, AThreadThatCouldNotBeReadHasAnErrorInsteadOfLabels) {
   const Json object = to_json(thread(fail(ErrorCode::malformed, "set at 0x10 is not readable")));
   EXPECT_EQ(object["error"], "set at 0x10 is not readable");
   EXPECT_FALSE(object.contains("labels"));
-  EXPECT_FALSE(object.contains("evidence"));
+  EXPECT_EQ(object["evidence"], "proven") << "its memory was read, and is so";
+  auto torn = thread(fail(ErrorCode::malformed, "set at 0x10 is not readable"));
+  torn.evidence = observe::Evidence::unproven;
+  EXPECT_EQ(to_json(torn)["evidence"], "unproven");
+  EXPECT_FALSE(to_json(thread(fail(ErrorCode::failed, "it did not stop"))).contains("evidence"));
 }
 
 }  // namespace

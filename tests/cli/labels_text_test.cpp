@@ -73,6 +73,28 @@ TEST(LabelsText, NamesTheFormatsWhereTheyDiffer) {
             "  7    worker  unproven  a=2 (otel-thread-ctx-v1 only)\n");
 }
 
+TEST(LabelsText, NamesTheModulesWhereTheFormatIsTheSame) {
+  ThreadLabels other = reading(7, Format::custom_labels_v1, {{"a", "2"}});
+  other.module = "/lib/plugin.so";
+  EXPECT_EQ(text({reading(7, Format::custom_labels_v1, {{"a", "1"}}),
+                  reading(7, Format::otel_thread_ctx_v1, {{"a", "1"}}), other}),
+            "custom-labels-v1, otel-thread-ctx-v1 from /bin/app\n"
+            "custom-labels-v1 from /lib/plugin.so\n"
+            "  TID  THREAD  EVIDENCE  LABELS\n"
+            "  7    worker  proven    a=1 (custom-labels-v1 of /bin/app, otel-thread-ctx-v1 only)\n"
+            "  7    worker  proven    a=2 (custom-labels-v1 of /lib/plugin.so only)\n");
+}
+
+TEST(LabelsText, ShowsTheEvidenceOfWhatItCouldNotDecode) {
+  ThreadLabels torn = reading(7, Format::custom_labels_v1, {}, Evidence::unproven);
+  torn.set = fail(ErrorCode::malformed, "set at 0x10 is not readable");
+  ThreadLabels busy = reading(8, Format::custom_labels_v1, {}, Evidence::unproven);
+  busy.set = fail(ErrorCode::failed, "it did not stop");
+  const std::string shown = text({torn, busy});
+  EXPECT_NE(shown.find("7    worker  unproven  not read: set at 0x10"), std::string::npos);
+  EXPECT_NE(shown.find("8    worker  -         not read: it did not stop"), std::string::npos);
+}
+
 TEST(LabelsText, ShowsTheWeakestEvidenceOfWhatItMerges) {
   EXPECT_NE(text({reading(7, Format::custom_labels_v1, {{"a", "1"}}, Evidence::unproven),
                   reading(7, Format::otel_thread_ctx_v1, {{"a", "1"}})})

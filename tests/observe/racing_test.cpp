@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/capability.h>
 
 #include <array>
 #include <cstring>
@@ -13,6 +12,7 @@
 
 #include "observe/labels/labels.hpp"
 #include "support/child.hpp"
+#include "support/without_bpf.hpp"
 #include "support/writer.hpp"
 
 namespace vitrine::observe {
@@ -83,27 +83,6 @@ void PrintTo(const Row& row, std::ostream* out) {
   *out << name_of(row);
 }
 
-/// Takes the rights to load BPF programs away for as long as it lives.
-class WithoutBpf {
- public:
-  WithoutBpf() : before_(cap_get_proc()) {
-    cap_t less = cap_dup(before_);
-    const std::array<cap_value_t, 3> gone{CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN};
-    cap_set_flag(less, CAP_EFFECTIVE, gone.size(), gone.data(), CAP_CLEAR);
-    EXPECT_EQ(cap_set_proc(less), 0);
-    cap_free(less);
-  }
-  ~WithoutBpf() {
-    EXPECT_EQ(cap_set_proc(before_), 0);
-    cap_free(before_);
-  }
-  WithoutBpf(const WithoutBpf&) = delete;
-  WithoutBpf& operator=(const WithoutBpf&) = delete;
-
- private:
-  cap_t before_;
-};
-
 class Racing : public testing::TestWithParam<Row> {};
 
 constexpr int threads = 6;
@@ -124,7 +103,7 @@ TEST_P(Racing, NothingTornIsBelieved) {
   test::Child writer = test::Child::spawn(command);
   ASSERT_EQ(writer.read_line(), "ready");
 
-  std::optional<WithoutBpf> without;
+  std::optional<test::WithoutBpf> without;
   if (!row.with_bpf) without.emplace();
   LabelOptions options;
   options.mode = row.mode;
@@ -179,6 +158,29 @@ std::vector<Row> rows() {
 
 INSTANTIATE_TEST_SUITE_P(Writers, Racing, testing::ValuesIn(rows()),
                          [](const auto& row) { return name_of(row.param); });
+
+// By /proc alone nothing can be said of a thread that never blocks. With a definition for each of its formats it is
+// asked to stop once.
+TEST(MayStop, AThreadWithTwoFormatsIsNotInItsOwnWay) {
+  test::Writer writer = test::Writer::start(test::location_matrix().front());
+  writer.command("spin 30000");
+  const test::WithoutBpf without;
+  LabelOptions options;
+  options.may_stop = true;
+  options.stop_deadline = 5s;
+  auto reader = LabelReader::open(writer.pid(), options);
+  ASSERT_TRUE(reader) << reader.error().message;
+  ASSERT_EQ((*reader)->definitions().size(), 2U);
+  auto snapshot = (*reader)->read(0ms);
+  ASSERT_TRUE(snapshot) << snapshot.error().message;
+  std::size_t stopped = 0;
+  for (const ThreadLabels& thread : snapshot->threads) {
+    stopped += thread.evidence == Evidence::stopped;
+    EXPECT_NE(thread.evidence, Evidence::unproven) << thread.tid << " " << name(thread.format);
+  }
+  EXPECT_GE(stopped, 2U);
+  EXPECT_THAT(snapshot->notes, testing::Not(testing::Contains(testing::HasSubstr("traced"))));
+}
 
 }  // namespace
 }  // namespace vitrine::observe

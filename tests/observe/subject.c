@@ -15,12 +15,15 @@
  *   work      four threads count; a line: the counts
  *   spin      its threads, two, use the processor all the time; a line: loads the library with that
  *             name, or executes itself as `spin` with the label generation=2 ("exec")
+ *   uring     a worker of io_uring polls for the main thread
+ *   null      a thread has the labels tenant=(null), tenant=outdated and route=/pay, and uses the processor
  *   edit      a thread sleeps with the label n=0 in force; a line: the main thread, which does not
  *             have that set in force, counts n up in place, and says what it is now
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/io_uring.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -243,6 +246,30 @@ static void spin(char** argv) {
   }
 }
 
+/* --- uring */
+static void make_worker(void) {
+  struct io_uring_params how;
+  memset(&how, 0, sizeof how);
+  how.flags = IORING_SETUP_SQPOLL;
+  how.sq_thread_idle = 60000;
+  const int ring = (int)syscall(SYS_io_uring_setup, 8, &how);
+  if (ring >= 0) syscall(SYS_io_uring_enter, ring, 0, 0, IORING_ENTER_SQ_WAKEUP, NULL, 0);
+}
+
+/* --- null */
+static void* has_null(void* unused) {
+  static struct label labels[] = {
+      {{6, "tenant"}, {0, NULL}}, {{6, "tenant"}, {8, "outdated"}}, {{5, "route"}, {4, "/pay"}}};
+  static struct set set = {labels, 3, 3};
+  block_signals();
+  custom_labels_current_set = &set;
+  atomic_fetch_add(&labelled, 1);
+  for (;;)
+    for (volatile int i = 0; i < 1000000; ++i)
+      if (i == 999999) nanosleep(&(struct timespec){0, 1000000}, NULL);
+  return unused;
+}
+
 int main(int argc, char** argv) {
   char line[64];
   const char* kind = argc > 1 ? argv[1] : "";
@@ -254,6 +281,8 @@ int main(int argc, char** argv) {
   if (strcmp(kind, "churn") == 0) start(churns, NULL);
   if (strcmp(kind, "exec2") == 0) put_in_force("generation", "2");
   if (strcmp(kind, "edit") == 0) start(shows_n, NULL);
+  if (strcmp(kind, "uring") == 0) make_worker();
+  if (strcmp(kind, "null") == 0) start(has_null, NULL);
   if (strcmp(kind, "work") == 0)
     for (int i = 0; i < 4; ++i) start(works, &counts[i]);
   puts("ready");

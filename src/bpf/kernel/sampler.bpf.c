@@ -96,7 +96,8 @@ int sample(void* ctx) {
   const struct vitrine_target* target = bpf_map_lookup_elem(&targets, &tgid);
   if (!target) return 0;
   const struct task_struct* task = (struct task_struct*)bpf_get_current_task();
-  if (is_exiting(BPF_CORE_READ(task, flags))) return 0;
+  const unsigned int flags = BPF_CORE_READ(task, flags);
+  if (is_exiting(flags) || is_of_the_kernel(flags)) return 0;
   const __u32 first = 0;
   struct label_buffer* out = bpf_map_lookup_elem(&buffers, &first);
   if (!out) return 0;

@@ -16,7 +16,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 SEC("iter/task")
 int threads(struct bpf_iter__task* ctx) {
   struct task_struct* task = ctx->task;
-  if (!task || is_exiting(task->flags)) return 0;  // a leader may end before its threads
+  // A leader may end before its threads. A worker of the kernel (io_uring's) has the thread pointer of the
+  // thread that made it: that thread's labels would show as its own.
+  if (!task || is_exiting(task->flags) || is_of_the_kernel(task->flags)) return 0;
 
   struct vitrine_thread out = {};
   // Equal on both sides of "on no CPU", the count cannot have been raised by a run that the look at

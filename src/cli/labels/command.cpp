@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "cli/output/evidence.hpp"
 #include "cli/output/json.hpp"
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
@@ -110,6 +111,7 @@ struct Line {
   Content content;  ///< in the order of the first of them
   std::string comm;
   Evidence evidence = Evidence::proven;  ///< the weakest of them
+  bool has_evidence = true;              ///< all of them
   std::vector<Definition> definitions;
 };
 
@@ -119,6 +121,21 @@ std::string names(const std::vector<Definition>& definitions) {
   for (const Definition& definition : definitions)
     formats.push_back(format::name(definition.first));
   return fmt::format("{}", fmt::join(formats, ", "));
+}
+
+/// The same among `readings` of one thread: with the module, where several publish in the format.
+std::string names_among(const std::vector<Definition>& definitions,
+                        std::span<const ThreadLabels* const> readings) {
+  std::vector<std::string> all;
+  for (const Definition& definition : definitions) {
+    std::string name(format::name(definition.first));
+    if (std::ranges::count_if(readings, [&](const ThreadLabels* thread) {
+          return thread->format == definition.first;
+        }) > 1)
+      name += " of " + printable(definition.second);
+    all.push_back(std::move(name));
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 /// "custom-labels-v1, otel-thread-ctx-v1 from /path": one line a module.
@@ -142,6 +159,7 @@ Lines lines_of(std::span<const ThreadLabels* const> readings) {
     if (line.definitions.empty()) line.content = std::move(content);
     line.comm = thread->comm;
     line.evidence = std::max(line.evidence, thread->evidence);
+    line.has_evidence &= has_evidence(*thread);
     line.definitions.push_back(definition_of(*thread));
   }
   return lines;
@@ -170,11 +188,13 @@ class LabelsTable {
 
   bool print(const TextSink& out) const {
     if (!out(columns_.line(head(), 2))) return false;
-    const auto print_row = [&](std::vector<std::string> cells, const Line& line, bool differs) {
+    const auto print_row = [&](std::vector<std::string> cells, const Line& line,
+                               std::span<const ThreadLabels* const> readings, bool differs) {
       cells.push_back(describe(line.content, style_));
       if (differs)
-        cells.back() += (cells.back().empty() ? "" : " ") +
-                        style_.dim(fmt::format("({} only)", names(line.definitions)));
+        cells.back() +=
+            (cells.back().empty() ? "" : " ") +
+            style_.dim(fmt::format("({} only)", names_among(line.definitions, readings)));
       return out(columns_.line(cells, 2));
     };
     return std::all_of(threads_.begin(), threads_.end(), [&](const auto& thread) {
@@ -194,16 +214,16 @@ class LabelsTable {
     return {style_.dim("TID"), style_.dim("THREAD"), style_.dim("EVIDENCE"), style_.dim("LABELS")};
   }
 
-  /// Calls `row(cells but the last, line, whether the thread has several lines)`.
+  /// Calls `row(cells but the last, line, the thread's readings, whether it has several lines)`.
   template <class Row>
   Outcome for_rows(int tid, const Readings& readings, const Row& row) const {
     const Lines lines = lines_of(readings);
     if (lines.size() == 1 && is_quiet(lines.begin()->first) && !every_thread_) return {};
     for (const auto& [key, line] : lines) {
       if (lines.size() > 1 && is_quiet(line.content) && !every_thread_) continue;
-      const std::string evidence =
-          line.content.error.empty() ? describe(line.evidence, style_) : "-";
-      if (!row({std::to_string(tid), printable(line.comm), evidence}, line, lines.size() > 1))
+      const std::string evidence = line.has_evidence ? describe(line.evidence, style_) : "-";
+      if (!row({std::to_string(tid), printable(line.comm), evidence}, line,
+               std::span<const ThreadLabels* const>(readings), lines.size() > 1))
         return {true, false};
     }
     return {true, true};

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/text.hpp"
+#include "cli/output/evidence.hpp"
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 #include "probe/probe.hpp"
@@ -158,12 +159,12 @@ Json to_json(const observe::ThreadLabels& thread) {
                  {"format", format::name(thread.format)},
                  {"module", json_bytes(thread.module)},
                  {"mode", observe::name(thread.mode)}};
+  if (has_evidence(thread)) object["evidence"] = observe::name(thread.evidence);
   if (!thread.set) {
     object["error"] = json_bytes(thread.set.error().message);
     return object;
   }
   const format::LabelSet& set = *thread.set;
-  object["evidence"] = observe::name(thread.evidence);
   add_labels(object, set);
   add_flaws(object, set.truncated, format::texts(set.defects, set.defects_left_out));
   return object;

@@ -48,6 +48,11 @@ std::uint64_t since_start_ns(Clock::time_point time) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count());
 }
 
+/// Of readings that may be torn: one that failed does not take the place of one that did not.
+bool is_worse(const Result<format::LabelSet>& later, const Result<format::LabelSet>& before) {
+  return !later && before;
+}
+
 bool is_same(const Definition& left, const Definition& right) {
   return left.format == right.format && left.module == right.module &&
          left.location == right.location && left.reference == right.reference;
@@ -165,8 +170,9 @@ void EbpfReader::keep_part() {
       const Definition& definition = part_definitions_[index];
       const std::size_t place = place_of(definition);
       const auto before = kept.sets.find(place);
-      if (before != kept.sets.end() && before->second.evidence == Evidence::sampled &&
-          !reading.complete)
+      if (before != kept.sets.end() && !reading.complete &&
+          (before->second.evidence == Evidence::sampled ||
+           is_worse(reading.set, before->second.set)))
         continue;
       ThreadLabels labels = labels_of(*subject_, Mode::ebpf, about, definition);
       labels.evidence = reading.complete ? Evidence::sampled : Evidence::unproven;
@@ -214,7 +220,9 @@ void EbpfReader::take(const bpf::Sample& sample) {
     if (set.head.definition >= part_definitions_.size()) continue;
     auto reading = sampler_->decode(set, sample.head.thread_pointer, &budget);
     const auto before = sighting.sets.find(set.head.definition);
-    if (before != sighting.sets.end() && before->second.complete && !reading.complete) continue;
+    if (before != sighting.sets.end() && !reading.complete &&
+        (before->second.complete || is_worse(reading.set, before->second.set)))
+      continue;
     sighting.sets.insert_or_assign(set.head.definition, std::move(reading));
   }
 }

@@ -10,6 +10,7 @@
 #include "base/memory.hpp"
 #include "format/label_set.hpp"
 #include "observe/labels/ptrace_reader.hpp"
+#include "observe/labels/slot_reading.hpp"
 #include "target/stopped_threads.hpp"
 
 namespace vitrine::observe {
@@ -65,6 +66,32 @@ constexpr auto sample_deadline = 40ms;
 constexpr std::size_t max_sampled = 64;
 
 }  // namespace
+
+namespace {
+
+/// 0: an error; 2: nothing is wrong with it.
+int wholeness(const Result<format::LabelSet>& set) {
+  if (!set) return 0;
+  return set->truncated.empty() && set->defects.empty() ? 2 : 1;
+}
+
+}  // namespace
+
+Result<format::LabelSet> best_of_reads(const std::function<Result<format::LabelSet>()>& read,
+                                       const std::atomic<bool>* stop) {
+  constexpr int lasting = 3;  // what is broken as often again is so, or cannot be read better
+  auto best = read();
+  auto last = best;
+  int repeats = 0;
+  for (int n = 1; n < max_reads_of_best && !(stop && stop->load()); ++n) {
+    auto next = read();
+    repeats = next == last ? repeats + 1 : 0;
+    if (wholeness(next) >= wholeness(best)) best = next;
+    if (repeats >= (wholeness(next) == 2 ? 1 : lasting)) break;
+    last = std::move(next);
+  }
+  return best;
+}
 
 /// The items of one escalate that are still open.
 struct Escalation::Work {
@@ -239,44 +266,41 @@ void Escalation::sample(Work& work) {
 
 void Escalation::stop(Work& work) {
   if (work.open.empty() || !options_.may_stop || cancelled()) return;
+  // A thread has an item for each definition, and stops once.
+  std::map<pid_t, std::vector<std::size_t>> items_of;
+  for (const std::size_t item : work.open) items_of[work.items[item].thread.id.tid].push_back(item);
   std::vector<pid_t> tids;
-  for (const std::size_t item : work.open) tids.push_back(work.items[item].thread.id.tid);
+  for (const auto& [tid, items] : items_of) tids.push_back(tid);
   std::vector<bool> done(work.items.size());
   target::visit_stopped(
       subject_.process(), tids, options_.stop_deadline, options_.stop,
       [&](std::size_t index, const Result<Address>& tp) {
-        const std::size_t item = work.open[index];
         if (!tp) {
           work.notes.push_back(tp.error().message);
           return;
         }
-        const Definition& definition = subject_.definitions()[work.items[item].definition];
-        work.results[item] = {Evidence::stopped,
-                              read_directly(subject_, definition, *tp, &work.bytes_left)};
-        done[item] = true;
+        for (const std::size_t item : items_of.at(tids[index])) {
+          const Definition& definition = subject_.definitions()[work.items[item].definition];
+          work.results[item] = {Evidence::stopped,
+                                read_directly(subject_, definition, *tp, &work.bytes_left)};
+          done[item] = true;
+        }
       });
   work.close(done);
 }
 
-/// The best of several reads: two that agree, if there are any.
 void Escalation::take_best(Work& work) {
   for (const std::size_t item : work.open) {
     const Unproven& unproven = work.items[item];
     const Definition& definition = subject_.definitions()[unproven.definition];
-    std::size_t left = 0;
-    const auto read = [&] {
-      left = work.bytes_left;
-      return read_directly(subject_, definition, unproven.thread.thread_pointer, &left);
-    };
-    auto last = read();
-    for (int attempt = 0; attempt < max_retries; ++attempt) {
-      auto next = read();
-      const bool agree = next == last;
-      last = std::move(next);
-      if (agree) break;
-    }
-    work.bytes_left = left;
-    work.results[item] = {Evidence::unproven, std::move(last)};
+    auto best = best_of_reads(
+        [&] {
+          std::size_t left = work.bytes_left;
+          return read_directly(subject_, definition, unproven.thread.thread_pointer, &left);
+        },
+        options_.stop);
+    if (best) work.bytes_left -= std::min(work.bytes_left, bytes_of(*best));
+    work.results[item] = {Evidence::unproven, std::move(best)};
   }
 }
 

@@ -5,7 +5,9 @@
 // user allows that; else give the best there is and mark it as unproven.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -27,6 +29,16 @@ namespace vitrine::observe {
 /// that does not hold all its strings.
 std::optional<format::LabelSet> read_by_serial(Memory& memory, Address slot,
                                                const format::DecodeContext& context);
+
+/// For a thread that changes its labels all the time: how often they are read at most for the best of it.
+inline constexpr int max_reads_of_best = 17;
+
+/// Calls `read` until two results in succession agree and lack nothing: returns that. Else the last of the best. A
+/// read that fails, or finds what no publisher should have, may have met a change: one that did not is better. A few
+/// of those that agree end it, too.
+/// `stop`: null, or ends it when it becomes true.
+Result<format::LabelSet> best_of_reads(const std::function<Result<format::LabelSet>()>& read,
+                                       const std::atomic<bool>* stop);
 
 /// One definition in one thread whose reading could not be proven.
 struct Unproven {

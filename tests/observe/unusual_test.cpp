@@ -1,0 +1,45 @@
+// Threads and sets that are not as most are, in every mode.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "observe/labels/snapshot_reader.hpp"
+#include "observe/observe_subject.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Unusual : public testing::TestWithParam<Mode> {};
+
+INSTANTIATE_TEST_SUITE_P(Modes, Unusual, testing::Values(Mode::snapshot, Mode::ebpf, Mode::ptrace),
+                         [](const auto& row) { return std::string(name(row.param)); });
+
+/// A worker of io_uring runs no user code, and has the thread pointer of the thread that made the ring.
+TEST_P(Unusual, AWorkerOfTheKernelHasNoLabels) {
+  const test::Child target = test::start_subject("uring");
+  if (test::threads_of(target.pid()).size() < 2) GTEST_SKIP() << "io_uring is not permitted here";
+  auto reader = test::open_reader(target.pid(), GetParam());
+  ASSERT_TRUE(reader);
+  const auto snapshot = reader->read(500ms);
+  ASSERT_TRUE(snapshot) << snapshot.error().message;
+  for (const ThreadLabels& thread : snapshot->threads)
+    EXPECT_EQ(thread.tid, target.pid()) << thread.comm;
+  if (GetParam() != Mode::ebpf) {
+    EXPECT_EQ(snapshot->threads.size(), 1U);
+  }
+}
+
+TEST(UnusualByProc, AWorkerOfTheKernelIsNotListed) {
+  const test::Child target = test::start_subject("uring");
+  if (test::threads_of(target.pid()).size() < 2) GTEST_SKIP() << "io_uring is not permitted here";
+  const auto process = target::Process::open(target.pid());
+  ASSERT_TRUE(process);
+  const auto threads = proc_thread_source(*process)->list();
+  ASSERT_TRUE(threads) << threads.error().message;
+  ASSERT_EQ(threads->size(), 1U);
+  EXPECT_EQ(threads->front().id.tid, target.pid());
+}
+
+}  // namespace
+}  // namespace vitrine::observe
