@@ -4,6 +4,7 @@ gRPC. Decoding is protoc's.
 
     trace_export.py VITRINE SUBJECT RECEIVER.PY GRPC_RECEIVER SCHEMA_FOLDER DECODED_FOLDER
 """
+import atexit
 import json
 import pathlib
 import signal
@@ -34,12 +35,29 @@ def value(text, known=decoded.value):
 decoded.value = value
 
 
+CHILDREN = []
+
+
+def start(words, **options):
+    """A child that does not outlive this script, however it ends: who reads our output would wait for it, too."""
+    CHILDREN.append(subprocess.Popen(words, text=True, **options))
+    return CHILDREN[-1]
+
+
+@atexit.register
+def end_children():
+    for child in CHILDREN:
+        if child.poll() is None:
+            child.kill()
+        child.wait()
+
+
 class Collector:
     def __init__(self, protocol, *answers):
         self.folder = tempfile.TemporaryDirectory()
         program = [sys.executable, RECEIVER] if protocol == "http" else [GRPC_RECEIVER]
-        self.process = subprocess.Popen([*program, self.folder.name, *(answers or ("200" if protocol == "http" else "ok",))],
-                                        stdout=subprocess.PIPE, text=True)
+        self.process = start([*program, self.folder.name, *(answers or ("200" if protocol == "http" else "ok",))],
+                             stdout=subprocess.PIPE)
         self.url = f"otlp+{protocol}://127.0.0.1:{self.process.stdout.readline().strip()}"
 
     def end(self):
@@ -50,10 +68,9 @@ class Collector:
 
 
 def trace(options, operations=N, expected=130):
-    child = subprocess.Popen([SUBJECT, str(operations)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = start([SUBJECT, str(operations)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert "ready" in child.stdout.readline()
-    command = subprocess.Popen([VITRINE, "trace", str(child.pid), *options], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
+    command = start([VITRINE, "trace", str(child.pid), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     said = ""
     while "tracing" not in (line := command.stderr.readline()):
         assert line, f"vitrine has ended: {said}"
