@@ -112,6 +112,11 @@ function* either(first: Dimension, second: Dimension): Work<Dimension> {
 /** What a sample without the key is shown under. */
 export const noValue = '(none)';
 
+/** A value as it is shown, no two the same: one that reads like noValue is in quotes, and so is that one in quotes. */
 export function valueName(dimension: Dimension, id: number): string {
-  return id < 0 ? noValue : dimension.values[id];
+  return id < 0 ? noValue : shownValue(dimension.values[id]);
+}
+
+export function shownValue(value: string): string {
+  return value.replace(/^("*)\(none\)\1$/, '"$&"');
 }

@@ -73,7 +73,7 @@ export function* values(profile: Profile, dimension: Dimension, chosen: Int32Arr
     if (samples[id] === 0) return;
     const missing = id === none;
     const value = valueName(dimension, missing ? -1 : id);
-    rows.push({ value, missing, choice: missing ? undefined : value, time: time[id], samples: samples[id] });
+    rows.push({ value, missing, choice: missing ? undefined : dimension.values[id], time: time[id], samples: samples[id] });
   });
   return rows.sort((a, b) => b.time - a.time || b.samples - a.samples);
 }

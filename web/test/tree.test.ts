@@ -133,6 +133,25 @@ test('values of a key, with those that lack it', () => {
   ]);
 });
 
+test('a value that reads like none is another one', () => {
+  const made = profile([
+    { stack: 'main', value: 4, labels: { tenant: '(none)' } },
+    { stack: 'main', value: 3, labels: { tenant: '"(none)"' } },
+    { stack: 'main', value: 2, labels: { tenant: '"(none)' } },
+    { stack: 'main', value: 1 },
+  ]);
+  const tenant = finish(new Dimensions(made).get('tenant'));
+  const rows = Int32Array.of(0, 1, 2, 3);
+  assert.deepEqual(finish(values(made, tenant, rows)).map((row) => [row.value, row.missing, row.choice]), [
+    ['"(none)"', false, '(none)'],
+    ['""(none)""', false, '"(none)"'],
+    ['"(none)', false, '"(none)'],
+    ['(none)', true, undefined],
+  ]);
+  assert.deepEqual(built(made, [tenant], [rows]).groups.map((group) => group.value).sort(),
+    ['""(none)""', '"(none)', '"(none)"', '(none)']);
+});
+
 test('moves stay in the tree and step over what is not seen', () => {
   const tree = built(made, [], [all]);
   const seen = () => true;

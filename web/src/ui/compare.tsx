@@ -1,3 +1,4 @@
+import { shownValue } from '../dimensions';
 import { duration, visible } from '../format';
 import type { Model } from '../model';
 import type { Compare, Measure } from '../select';
@@ -23,15 +24,15 @@ export function CompareBar({ state, model, compare, change }: Props) {
   const { client, profile, graph } = model;
   const set = (to: Compare) => change({ compare: to, zoom: [] });
   const { shown } = useQuery(client, 'values', heaviest(state.measure, compare.key, most));
-  const rows = shown?.of.key === compare.key ? shown.is.rows.filter((row) => !row.missing) : [];
+  const values = shown?.of.key === compare.key ? shown.is.rows.flatMap((row) => row.choice ?? []) : [];
   const options = (also: string | undefined, but: string | undefined) => {
-    const names = rows.map((row) => row.value).filter((value) => value !== but);
-    if (also !== undefined && !names.includes(also)) names.unshift(also);
-    return names.map((value) => <option value={`=${value}`}>{visible(value, 60)}</option>);
+    const chosen = values.filter((value) => value !== but);
+    if (also !== undefined && !chosen.includes(also)) chosen.unshift(also);
+    return chosen.map((value) => <option value={`=${value}`}>{visible(shownValue(value), 60)}</option>);
   };
   const setKey = async (key: string) => {
     const { rows } = await client.query('values', heaviest(state.measure, key, 1));
-    set({ key, value: rows.find((row) => !row.missing)?.value ?? '' });
+    set({ key, value: rows.find((row) => !row.missing)?.choice ?? '' });
   };
   const whole = (side: number) => duration(graph?.is.tree.sides[side]?.total[0] ?? 0);
   return (

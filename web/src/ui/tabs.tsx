@@ -29,8 +29,8 @@ export function Tabs({ state, change, model, showValues }: Props) {
   const compare = async () => {
     const key = state.groupBy.find((k) => labelKeys.includes(k)) ?? keys[0];
     const { rows } = await model.client.query('values', heaviest(state.measure, key, 1));
-    const first = rows.find((row) => !row.missing);
-    if (first) change({ compare: { key, value: first.value }, zoom: [] });
+    const first = rows.find((row) => !row.missing)?.choice;
+    if (first !== undefined) change({ compare: { key, value: first }, zoom: [] });
   };
   return (
     <div class="tabs">
