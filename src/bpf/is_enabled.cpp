@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "base/signals.hpp"
 #include "bpf/kernel_log.hpp"
 #include "bpf/uprobes.hpp"
 
@@ -57,7 +58,12 @@ Result<int> IsEnabledChecks::load(probe::SiteUse use) {
   if (multi_)
     bpf_program__set_expected_attach_type(wanted,
                                           static_cast<bpf_attach_type>(uprobe_multi_attach_type));
-  if (vitrine_is_enabled::load(object) != 0) return refused(use);
+  const SignalsBlocked blocked;  // of the verifier
+  if (const int error = vitrine_is_enabled::load(object)) {
+    if (error == -EAGAIN || error == -EINTR)
+      return tl::unexpected(log.error("load the BPF programs of is-enabled checks", error));
+    return refused(use);
+  }
   return bpf_program__fd(wanted);
 }
 

@@ -78,6 +78,11 @@ KernelLog::~KernelLog() {
 
 Error KernelLog::error(const std::string& doing, int error) const {
   error = std::abs(error);
+  // A signal that ends the verifier early leaves a log, too. (Loads block signals, but the kernel has others of its own, as
+  // before a suspend.)
+  if (error == EAGAIN || error == EINTR)
+    return {ErrorCode::interrupted, fmt::format("cannot {}: interrupted by a signal", doing),
+            "try again"};
   // The verifier's errno is a refusal, too, but no right would change it.
   if (const auto reason = verifier_reason(text_))
     return {ErrorCode::unsupported,

@@ -12,6 +12,7 @@
 
 #include "base/file_descriptor.hpp"
 #include "base/result.hpp"
+#include "base/signals.hpp"
 
 namespace vitrine::bpf {
 
@@ -51,10 +52,11 @@ class KernelTypes {
     return Skeleton::open(&options);
   }
 
-  /// Of what open() has opened. Returns an errno.
+  /// Of what open() has opened; no signal interrupts it (SignalsBlocked). Returns an errno.
   template <class Skeleton>
   [[nodiscard]] int load(Skeleton* program) const {
     if (const int error = write(program->obj)) return error;
+    const SignalsBlocked blocked;
     return std::abs(Skeleton::load(program));
   }
 

@@ -2,7 +2,6 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -17,6 +16,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/signals.hpp"
 #include "bpf/kernel_log.hpp"
 #include "bpf/wire/event.h"
 #include "query/compile.hpp"
@@ -77,16 +77,13 @@ void RecordRing::wait_for_wake_up(milliseconds most) {
 
 void RecordRing::begin_collecting() {
   const std::size_t max_bytes = std::exchange(backlog_bytes_, 0);
-  sigset_t all, before;  // signals are for the other threads
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;  // signals are for the other threads
   try {
     queue_ = std::make_unique<RecordQueue>(max_bytes);
     collector_ = std::jthread([this](const std::stop_token& stop) { run_collector(stop); });
   } catch (const std::exception&) {  // no memory, or no thread
     queue_.reset();
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 /// Sleeps until the buffer is filled to a part: what is in it until then is for the thread that polls.

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/file_descriptor.hpp"
+#include "base/signals.hpp"
 #include "bpf/availability.hpp"
 #include "bpf/kernel_log.hpp"
 
@@ -57,7 +58,10 @@ vitrine_threads* loaded_program() {
   static std::mutex mutex;
   static vitrine_threads* program = nullptr;
   const std::lock_guard lock(mutex);
-  if (program == nullptr) program = vitrine_threads::open_and_load();
+  if (program == nullptr) {
+    const SignalsBlocked blocked;  // of the verifier
+    program = vitrine_threads::open_and_load();
+  }
   return program;
 }
 
@@ -148,7 +152,10 @@ class LoadedWaitingThreads final : public WaitingThreads {
     program_ = vitrine_waiting::open();
     int error = program_ != nullptr ? share_maps(profiler) : errno;
     if (error == 0) program_->rodata->profile_config = profile_config;
-    if (error == 0) error = vitrine_waiting::load(program_);
+    if (error == 0) {
+      const SignalsBlocked blocked;  // of the verifier
+      error = vitrine_waiting::load(program_);
+    }
     if (error != 0) return tl::unexpected(log.error("load the reader of waiting threads", error));
     return {};
   }

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/signals.hpp"
 #include "bpf/attachment.hpp"
 #include "bpf/kernel_log.hpp"
 #include "bpf/wire/trace.h"
@@ -318,6 +319,7 @@ std::uint64_t cookie_of(const AttachSite& site) {
 Result<bool> has_uprobe_multi() {
   const std::array<bpf_insn, 2> nothing{
       {{BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0}, {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}}};
+  const SignalsBlocked blocked;  // an interrupted verifier is no response
   bpf_prog_load_opts options{};
   options.sz = sizeof options;
   options.expected_attach_type = static_cast<bpf_attach_type>(uprobe_multi_attach_type);

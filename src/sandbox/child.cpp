@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/signals.hpp"
 #include "sandbox/work_budget.hpp"
 
 namespace vitrine::sandbox {
@@ -185,16 +186,16 @@ pid_t fork_sibling() {
 
 Result<Child> Child::start(Kind kind, const std::function<void()>& life) {
   Abandoned::all().reap();
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = kind == Kind::forked ? ::fork() : quiet_child();
-  if (pid == 0) {
-    life();
-    ::_exit(0);
+  pid_t pid = -1;
+  {
+    const SignalsBlocked blocked;
+    pid = kind == Kind::forked ? ::fork() : quiet_child();
+    if (pid == 0) {
+      life();
+      ::_exit(0);
+    }
   }
   const int error = errno;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return fail(ErrorCode::failed, fmt::format("cannot fork: {}", std::strerror(error)));
   return adopt(pid);
 }

@@ -1,7 +1,6 @@
 #include "symbol/background.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <new>
@@ -11,6 +10,7 @@
 
 #include "base/limits.hpp"
 #include "base/pack.hpp"
+#include "base/signals.hpp"
 #include "elf/file.hpp"
 #include "elf/notes.hpp"
 #include "sandbox/confinement.hpp"
@@ -192,16 +192,13 @@ void BackgroundSymboliser::ask(const File& file, std::span<const Address> addres
 bool BackgroundSymboliser::start_threads() {
   if (slow_.thread.joinable()) return true;
   // Signals are for the threads of the caller.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   try {
     if (!quick_.thread.joinable())
       quick_.thread = std::thread([this] { work(quick_, limits_.quick); });
     slow_.thread = std::thread([this] { work(slow_, limits_.slow); });
   } catch (const std::system_error&) {  // the next file may have more luck
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return slow_.thread.joinable();
 }
 

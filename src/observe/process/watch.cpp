@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/signals.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -136,10 +137,7 @@ void ProcessWatch::take_events() {
 
 void ProcessWatch::collect_in_background() {
   if (!events_ || collector_.joinable()) return;
-  // Signals are for the other threads.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;  // signals are for the other threads
   const auto collect = [events = events_.get()](const std::stop_token& stop) {
     const std::stop_callback end(stop, [events] { events->end_waits(); });
     while (!stop.stop_requested()) {
@@ -154,7 +152,6 @@ void ProcessWatch::collect_in_background() {
     collector_ = std::jthread(collect);
   } catch (const std::system_error&) {  // no thread can be started: take_events() collects
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 ObservedProcess* ProcessWatch::process_of(const vitrine_event_header& record) {

@@ -1,0 +1,91 @@
+// The observing library in a host program that has signals, forks and threads of its own.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vitrine/sdt.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+#include <vitrine/labels.hpp>
+#include <vitrine/observe/labels.hpp>
+#include <vitrine/observe/probes.hpp>
+#include <vitrine/observe/profile.hpp>
+#include <vitrine/observe/trace.hpp>
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace observer = vitrine::observer;
+
+__attribute__((noinline)) void fire(int number) {
+  VITRINE_PROBE(embedding, fired, number);
+}
+
+/// Labels to be read: without any, a process publishes none.
+const vitrine::labels::Scope published{{{vitrine::labels::Key{"tenant"}, "acme"}}};
+
+observer::TraceOptions trace_of(pid_t pid) {
+  observer::TraceOptions options;
+  options.pids = {pid};
+  options.probes = {"embedding:fired"};
+  return options;
+}
+
+observer::ProfileOptions profile_of(pid_t pid) {
+  observer::ProfileOptions options;
+  options.pids = {pid};
+  options.off_cpu = true;
+  options.frequency = 199;
+  return options;
+}
+
+/// SIGALRM every millisecond, as many a profiler or a scheduler of user threads has one.
+class TimerSignal {
+ public:
+  TimerSignal() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { ++signals; };
+    action.sa_flags = SA_RESTART;
+    ::sigaction(SIGALRM, &action, &before_);
+    const itimerval every{{0, 1000}, {0, 1000}};
+    ::setitimer(ITIMER_REAL, &every, nullptr);
+  }
+  ~TimerSignal() {
+    const itimerval never{};
+    ::setitimer(ITIMER_REAL, &never, nullptr);
+    ::sigaction(SIGALRM, &before_, nullptr);
+  }
+  TimerSignal(const TimerSignal&) = delete;
+  TimerSignal& operator=(const TimerSignal&) = delete;
+
+  static inline std::atomic<int> signals{0};
+
+ private:
+  struct sigaction before_ {};
+};
+
+TEST(Embedding, AHostWithATimerSignalOpensAProfilerAndATrace) {
+  const TimerSignal timer;
+  const auto profiler = observer::Profiler::open(profile_of(getpid()));
+  EXPECT_TRUE(profiler) << profiler.error().message;
+  const auto trace = observer::Trace::open(trace_of(getpid()));
+  EXPECT_TRUE(trace) << trace.error().message;
+  fire(1);
+  // Its mask is as before.
+  for (const int before = TimerSignal::signals; TimerSignal::signals == before;)
+    std::this_thread::sleep_for(1ms);
+}
+
+}  // namespace
