@@ -104,6 +104,7 @@ namespace {
 struct OwnChildren {
   std::array<pid_t, 64> alive{};  ///< 0: free
   std::chrono::nanoseconds of_ended{0};
+  pid_t process = 0;  ///< whose children they are; 0: there were none
 
   void add(pid_t pid) { replace(0, pid); }
   void remove(pid_t pid) { replace(pid, 0); }
@@ -114,9 +115,21 @@ struct OwnChildren {
     if (place != alive.end()) *place = by;
   }
 };
-thread_local OwnChildren own_children;
+OwnChildren& own_children() {
+  static thread_local OwnChildren children;
+  if (children.process != ::getpid()) {  // those of another process
+    children = {};
+    children.process = ::getpid();
+  }
+  return children;
+}
 
-std::atomic<int> alive_children{0};
+struct AliveChildren {
+  std::atomic<int> number{0};
+};
+std::atomic<int>& alive_children() {
+  return PerProcess<AliveChildren>::get().number;
+}
 
 std::chrono::nanoseconds duration_of(const timespec& time) {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
@@ -134,8 +147,9 @@ std::chrono::nanoseconds now_of(clockid_t clock) {
 }  // namespace
 
 std::chrono::nanoseconds used_cpu_time() {
-  auto used = now_of(CLOCK_THREAD_CPUTIME_ID) + own_children.of_ended;
-  for (const pid_t pid : own_children.alive) {
+  const OwnChildren& children = own_children();
+  auto used = now_of(CLOCK_THREAD_CPUTIME_ID) + children.of_ended;
+  for (const pid_t pid : children.alive) {
     clockid_t clock = 0;
     if (pid != 0 && ::clock_getcpuclockid(pid, &clock) == 0) used += now_of(clock);
   }
@@ -158,10 +172,7 @@ constexpr auto time_to_end = std::chrono::seconds(1);
 /// Children that were killed and have not ended. Never destroyed: no wait(2) for them at exit.
 class Abandoned {
  public:
-  static Abandoned& all() {
-    static auto* const instance = new Abandoned;
-    return *instance;
-  }
+  static Abandoned& all() { return PerProcess<Abandoned>::get(); }
   void add(Child child) {
     const std::lock_guard lock(mutex_);
     children_.push_back(std::move(child));
@@ -203,22 +214,25 @@ Result<Child> Child::start(Kind kind, const std::function<void()>& life) {
 Child Child::adopt(pid_t pid) {
   FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!handle && errno == ESRCH) return {};  // it has ended, and the program has reaped it
-  own_children.add(pid);
-  ++alive_children;
+  own_children().add(pid);
+  ++alive_children();
   return {pid, std::move(handle)};
 }
 
 Child::Child(Child&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), handle_(std::move(other.handle_)) {}
+    : pid_(std::exchange(other.pid_, -1)),
+      handle_(std::move(other.handle_)),
+      owner_(other.owner_) {}
 
 Child& Child::operator=(Child&& other) noexcept {
   std::swap(pid_, other.pid_);
   std::swap(handle_, other.handle_);
+  std::swap(owner_, other.owner_);
   return *this;
 }
 
 void Child::kill() const noexcept {
-  if (pid_ < 0) return;
+  if (pid_ < 0 || !is_own()) return;
   // A program that reaps every child of its own may have reaped this one too: the number can be
   // another's by now, the handle cannot.
   if (handle_)
@@ -241,7 +255,7 @@ int Child::wait_for_end(std::chrono::nanoseconds& used) noexcept {
 int Child::reap() noexcept {
   std::chrono::nanoseconds used{0};
   const int status = wait_for_end(used);
-  own_children.of_ended += used;
+  own_children().of_ended += used;
   forget();
   return status;
 }
@@ -249,6 +263,10 @@ int Child::reap() noexcept {
 EndedChild Child::end_for_owner() noexcept {
   EndedChild ended{pid_, {}};
   if (pid_ < 0) return ended;
+  if (!is_own()) {
+    forget();
+    return {};
+  }
   kill();
   pollfd ending{handle_.get(), POLLIN, 0};
   const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(time_to_end);
@@ -262,12 +280,12 @@ EndedChild Child::end_for_owner() noexcept {
 }
 
 void Child::take_account(const EndedChild& ended) noexcept {
-  own_children.remove(ended.pid);
-  own_children.of_ended += ended.used;
+  own_children().remove(ended.pid);
+  own_children().of_ended += ended.used;
 }
 
 int Child::alive() noexcept {
-  return alive_children.load();
+  return alive_children().load();
 }
 
 /// "12 (name) S 1 …": the name may hold anything.
@@ -283,6 +301,7 @@ bool Child::waits() const {
 
 void Child::end() noexcept {
   if (pid_ < 0) return;
+  if (!is_own()) return forget();
   kill();
   // A signal may interrupt a wait.
   for (const auto end = std::chrono::steady_clock::now() + time_to_end; pid_ > 0;) {
@@ -296,12 +315,17 @@ void Child::end() noexcept {
 
 void Child::abandon() noexcept {
   if (pid_ < 0) return;
+  if (!is_own()) return forget();
   kill();
   Abandoned::all().add(std::move(*this));
 }
 
 std::optional<int> Child::wait(std::chrono::milliseconds time) {
   if (pid_ < 0) return 0;
+  if (!is_own()) {
+    forget();
+    return 0;
+  }
   if (!handle_) return wait_without_handle(time);
   pollfd ending{handle_.get(), POLLIN, 0};
   if (::poll(&ending, 1, static_cast<int>(time.count())) != 1) return std::nullopt;
@@ -323,8 +347,10 @@ std::optional<int> Child::wait_without_handle(std::chrono::milliseconds time) {
 }
 
 void Child::forget() noexcept {
-  if (pid_ > 0) --alive_children;
-  own_children.remove(pid_);
+  if (pid_ > 0 && is_own()) {
+    --alive_children();
+    own_children().remove(pid_);
+  }
   pid_ = -1;
   handle_ = FileDescriptor();
 }

@@ -1,6 +1,9 @@
 // Child: a process that was forked to do some work for us.
 //
 // It is one program with us, forked and not executed: a library has no program of its own to start.
+//
+// Ownership: a Child is of the process that started or adopted it, and so is all that is counted of children. A
+// copy that another process has by a fork is not that one's child: it only forgets it (base/own_process.hpp).
 #pragma once
 
 #include <sys/socket.h>
@@ -13,6 +16,7 @@
 #include <optional>
 
 #include "base/file_descriptor.hpp"
+#include "base/own_process.hpp"
 #include "base/result.hpp"
 
 namespace vitrine::sandbox {
@@ -100,6 +104,8 @@ class Child {
   ~Child() { end(); }
 
   explicit operator bool() const { return pid_ > 0; }
+  /// False: this process was forked from the one whose child it is.
+  [[nodiscard]] bool is_own() const { return pid_ <= 0 || owner_.is_here(); }
   [[nodiscard]] pid_t pid() const { return pid_; }
   /// Whether it waits for something other than a processor; true, too, when it has ended.
   [[nodiscard]] bool waits() const;
@@ -126,7 +132,7 @@ class Child {
   /// is no child any more then. nullopt: it goes on.
   std::optional<int> wait(std::chrono::milliseconds time);
 
-  /// Forgets it: in a process that was forked meanwhile, it is no child of that process.
+  /// Neither kills nor waits for it.
   void forget() noexcept;
 
  private:
@@ -137,6 +143,7 @@ class Child {
 
   pid_t pid_ = -1;         ///< -1: there is none
   FileDescriptor handle_;  ///< pidfd
+  OwnProcess owner_;
 };
 
 }  // namespace vitrine::sandbox

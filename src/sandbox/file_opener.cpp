@@ -406,17 +406,7 @@ tl::unexpected<Error> no_response(const OpenRequest& request, const Place& place
 }  // namespace
 
 FileOpener& FileOpener::of_this_process() {
-  struct Instance {
-    explicit Instance(pid_t pid) : process(pid) {}
-    pid_t process;  // a fork of it has one of its own: the lock may be held there for ever
-    FileOpener opener;
-  };
-  static std::atomic<Instance*> current{nullptr};
-  Instance* known = current.load();
-  if (known != nullptr && known->process == ::getpid()) return known->opener;
-  auto fresh = std::make_unique<Instance>(::getpid());
-  if (!current.compare_exchange_strong(known, fresh.get())) return known->opener;
-  return fresh.release()->opener;  // never destroyed: threads may open files while the process ends
+  return PerProcess<FileOpener>::get();
 }
 
 pid_t FileOpener::pid() {

@@ -9,11 +9,7 @@ namespace vitrine::sandbox {
 
 class Seats {
  public:
-  /// Never destroyed: threads may end their workers when the process ends.
-  static Seats& all() {
-    static auto* const instance = new Seats;
-    return *instance;
-  }
+  static Seats& all() { return PerProcess<Seats>::get(); }
 
   void add(Seat& seat) {
     const std::lock_guard lock(mutex_);
@@ -87,14 +83,15 @@ Seat::Seat(Child process, std::chrono::milliseconds idle)
 
 Seat::~Seat() {
   Seats::all().remove(*this);
-  if (ended_) Child::take_account(*ended_);
+  if (ended_ && owner_.is_here()) Child::take_account(*ended_);
 }
 
 bool Seat::claim() {
-  return Seats::all().claim(*this);
+  return owner_.is_here() && Seats::all().claim(*this);
 }
 
 void Seat::release() {
+  if (!owner_.is_here()) return;
   Seats::all().release(*this);
 }
 

@@ -6,6 +6,9 @@
 //
 // A worker is busy from claim() to release(), which its owner calls, and is ended by others only in
 // between. All of a Seat is under one mutex, but a busy one's process is its owner's alone.
+//
+// All of this is of one process. A fork has no seats at first: a copy of a Seat cannot be claimed there, and only forgets
+// its process when it ends (base/own_process.hpp).
 #pragma once
 
 #include <chrono>
@@ -30,16 +33,19 @@ class Seat {
   Seat(const Seat&) = delete;
   Seat& operator=(const Seat&) = delete;
 
-  /// False: it is gone, and its owner needs another one.
+  /// False: it is gone, or is that of another process; its owner needs another one.
   bool claim();
   void release();
   [[nodiscard]] bool is_claimed() const { return is_claimed_; }
+  /// False: this process was forked from the one that has it.
+  [[nodiscard]] bool is_own() const { return owner_.is_here(); }
 
   /// While it is claimed, and of its owner.
   Child& process() { return process_; }
 
  private:
   friend class Seats;
+  OwnProcess owner_;
   Child process_;
   std::chrono::milliseconds idle_;
   bool is_claimed_ = false;

@@ -235,12 +235,13 @@ tl::unexpected<Error> Worker::reason_of_end(const Error& seen) {
 }
 
 tl::unexpected<Error> Worker::invalid_response() {
-  if (seat_->is_claimed() || seat_->claim()) seat_->process().end();
+  if (is_own() && (seat_->is_claimed() || seat_->claim())) seat_->process().end();
   return fail(ErrorCode::failed, "its parser returned an invalid response");
 }
 
 Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> request, int file,
                                            std::size_t most, const Open& open) {
+  if (!is_own()) return fail(ErrorCode::failed, "its parser is that of another process");
   const bool is_held = seat_->is_claimed();
   if (!is_held && !claim()) return fail(ErrorCode::failed, "its parser ended");
   auto response = ask_claimed(request, file, most, open);
@@ -321,7 +322,8 @@ void Parser::set_limits(const Limits& limits) {
 /// That there is one which is claimed.
 Result<void> Parser::require_worker() {
   // One that ended between two requests ended for no fault of the next file.
-  if (worker_ && !is_held_ && !worker_->claim()) worker_.reset();
+  // That of another process is not ours to ask, held or not.
+  if (worker_ && (is_held_ ? !worker_->is_own() : !worker_->claim())) worker_.reset();
   static std::atomic<std::uint64_t> numbers{0};
   while (!worker_) {
     worker_ = TRY(Worker::start_alone(name_, limits_, make_tasks));
@@ -347,7 +349,7 @@ void Parser::release() {
 /// What one file left behind is not the next one's memory.
 void Parser::let_go() {
   constexpr std::chrono::seconds between_trims(10);
-  if (worker_ && std::exchange(is_look_due_, false)) {
+  if (has_worker() && std::exchange(is_look_due_, false)) {
     const bool may_trim = std::chrono::steady_clock::now() - started_at_ > between_trims;
     const std::uint64_t most = may_trim ? std::min(limits_.trimmed, limits_.kept) : limits_.kept;
     if (worker_->memory() > std::min(most, share_of_memory(2 * default_share))) worker_.reset();

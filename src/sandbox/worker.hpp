@@ -57,7 +57,8 @@ using MakeService = std::function<std::unique_ptr<Service>()>;
 /// The same by nothing that the caller has in memory.
 using MakeServiceAlone = std::unique_ptr<Service> (*)();
 
-/// Ends with its Worker.
+/// Ends with its Worker. In a fork of the process that started it, a Worker responds to no request, and its end is
+/// that of a copy of the socket.
 class Worker {
  public:
   /// `name`: of the process, at most 15 characters. `make` may use what the caller has in memory by now. The
@@ -73,6 +74,9 @@ class Worker {
   /// too long, or needed too much memory). After an error it is of no use any more.
   Result<std::vector<std::byte>> ask(std::span<const std::byte> request, int file, std::size_t most,
                                      const Open& open);
+
+  /// False: this process was forked from the one that started it.
+  [[nodiscard]] bool is_own() const { return seat_->is_own(); }
 
   /// So that nothing ends it between requests, until release(). False: it has ended, to make room
   /// or because it was idle, and is of no use any more.
@@ -156,7 +160,8 @@ std::vector<std::byte> erased(std::span<const std::byte> request, FileDescriptor
 
 }  // namespace detail
 
-/// Nothing is started before the first request. Not for two threads at once; forks.
+/// Nothing is started before the first request. Not for two threads at once; forks. In a fork of the process, it has no
+/// worker: the next request starts one.
 class Parser {
  public:
   /// `name`: of its process.
@@ -204,14 +209,14 @@ class Parser {
   Result<Held> hold();
   /// Of the worker: what one has kept, no other knows. 0: there is none, as after a request that it did
   /// not survive.
-  [[nodiscard]] std::uint64_t worker_number() const { return worker_ ? number_ : 0; }
+  [[nodiscard]] std::uint64_t worker_number() const { return has_worker() ? number_ : 0; }
   /// Requests that this worker has responded to.
-  [[nodiscard]] std::uint64_t responses() const { return worker_ ? responses_ : 0; }
+  [[nodiscard]] std::uint64_t responses() const { return has_worker() ? responses_ : 0; }
   /// Whether the last request failed for its time.
   [[nodiscard]] bool took_too_long() const { return took_too_long_; }
   /// Of a CPU, that the worker has used so far; 0: there is none, or it is not known.
   [[nodiscard]] std::chrono::nanoseconds cpu_time() const {
-    return worker_ ? worker_->cpu_time() : std::chrono::nanoseconds(0);
+    return has_worker() ? worker_->cpu_time() : std::chrono::nanoseconds(0);
   }
 
   /// Of a task by its bytes, which may be those of an invalid response: see invalid_response().
@@ -235,6 +240,8 @@ class Parser {
   }
 
  private:
+  /// One of another process is none (base/own_process.hpp).
+  [[nodiscard]] bool has_worker() const { return worker_ && worker_->is_own(); }
   Result<void> require_worker();
   void release();
   void let_go();

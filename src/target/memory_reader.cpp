@@ -273,13 +273,12 @@ void MemoryReader::Unmap::operator()(SharedBuffer* buffer) const {
 /// A process that was forked from the one that has the memory reader shares none of it: the buffer is not
 /// mapped there, and what is at its place belongs to other code.
 void MemoryReader::forget_after_fork() {
-  if (owner_ == -1 || owner_ == ::getpid()) return;
+  if (owner_.is_here()) return;
   static_cast<void>(buffer_.release());
   child_.forget();
-  for (sandbox::Child& one : stuck_) one.forget();
   stuck_.clear();
   socket_ = FileDescriptor();
-  owner_ = -1;
+  owner_.renew();
 }
 
 bool MemoryReader::begin() {
@@ -302,7 +301,6 @@ bool MemoryReader::begin() {
   ::madvise(room, sizeof(SharedBuffer), MADV_DONTFORK);
   if (!child) return false;
   child_ = std::move(*child);
-  owner_ = parent;
   return child_.handle() >= 0;
 }
 

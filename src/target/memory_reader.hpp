@@ -235,7 +235,7 @@ class MemoryReader {
   FileDescriptor socket_;
   sandbox::Child child_;
   int own_proc_ = -1;  ///< a file that the reader may not read, and that is not at its end
-  pid_t owner_ = -1;   ///< the process that made it: a fork of that has none of it
+  OwnProcess owner_;   ///< of all that: a fork has none of it
   std::vector<sandbox::Child> stuck_;  ///< killed, and not yet ended
   TimeoutBudget budget_{std::chrono::seconds(10)};
   Spin spin_{std::chrono::microseconds(20)};

@@ -88,4 +88,43 @@ TEST(Embedding, AHostWithATimerSignalOpensAProfilerAndATrace) {
     std::this_thread::sleep_for(1ms);
 }
 
+/// The exit status of a forked child that does this; -1: a signal ended it (SIGALRM: it hung).
+int status_of_child(const std::function<int()>& life) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    ::_exit(life());
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/// Requests for two files, one of which has probes, that get the result of the other.
+int wrong_results(bool has_probes, int requests) {
+  int wrong = 0;
+  for (int i = 0; i < requests; ++i) {
+    const auto found = observer::probes_of_file(has_probes ? "/proc/self/exe" : "/bin/true");
+    if (!found || found->probes.empty() == has_probes) ++wrong;
+  }
+  return wrong;
+}
+
+TEST(Embedding, AForkHasHelpersOfItsOwn) {
+  ASSERT_EQ(wrong_results(true, 1), 0);
+  ASSERT_EQ(wrong_results(false, 1), 0);
+  constexpr int requests = 300;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    const int wrong = wrong_results(false, requests);
+    ::_exit(wrong == 0 && observer::read_labels(::getppid()) ? 0 : 1);
+  }
+  EXPECT_EQ(wrong_results(true, requests), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(wrong_results(true, 1), 0);  // the child has ended none of the parent's
+}
+
 }  // namespace
