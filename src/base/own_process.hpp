@@ -9,6 +9,8 @@
 //  - In another process, nothing is done to them: no kill, wait, join, lock or message. The object forgets them, and its
 //    descriptors are closed, which the maker does not notice. Then it is as new, and can be used.
 //  - What all threads of a process share is made anew (PerProcess): the copy may be in the midst of a change.
+//  - What a thread of the maker may have been changing at the fork, or waits at, is never destroyed (EndsHere): it may be
+//    half changed, and a condition variable waits for its waiters, a thread for its end.
 #pragma once
 
 #include <sys/types.h>
@@ -16,6 +18,7 @@
 
 #include <atomic>
 #include <memory>
+#include <utility>
 
 namespace vitrine {
 
@@ -51,6 +54,31 @@ class PerProcess {
     T value{};
   };
   inline static std::atomic<Instance*> current_{nullptr};
+};
+
+/// A T that ends with this only in the process that made it. In a fork, its memory stays as it is.
+template <class T>
+class EndsHere {
+ public:
+  template <class... Arguments>
+  explicit EndsHere(Arguments&&... arguments) : value_(std::forward<Arguments>(arguments)...) {}
+  EndsHere(const EndsHere&) = delete;
+  EndsHere& operator=(const EndsHere&) = delete;
+  ~EndsHere() {
+    if (owner_.is_here()) value_.~T();
+  }
+
+  [[nodiscard]] bool is_here() const { return owner_.is_here(); }
+  T& operator*() { return value_; }
+  const T& operator*() const { return value_; }
+  T* operator->() { return &value_; }
+  const T* operator->() const { return &value_; }
+
+ private:
+  OwnProcess owner_;
+  union {
+    T value_;
+  };
 };
 
 }  // namespace vitrine

@@ -15,6 +15,12 @@
 namespace vitrine::bpf {
 
 void EndLink::operator()(bpf_link* link) const {
+  if (!owner.is_here()) {
+    // As libbpf disables the event, which is the opener's, too.
+    if (const int fd = bpf_link__fd(link); fd >= 0 && fd != event) ::close(fd);
+    ::close(event);
+    bpf_link__disconnect(link);
+  }
   bpf_link__destroy(link);
 }
 
@@ -48,7 +54,9 @@ Result<AttachedClock> attach_to_clock(const bpf_program* program, perf_event_att
   // libbpf closes the one that it is given.
   FileDescriptor own(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   std::unique_ptr<bpf_link, EndLink> link;
-  if (own) link.reset(bpf_program__attach_perf_event(program, fd));
+  if (own)
+    link = std::unique_ptr<bpf_link, EndLink>(bpf_program__attach_perf_event(program, fd),
+                                              EndLink{fd, {}});
   if (link != nullptr) return AttachedClock{target::CpuEvent(std::move(own)), std::move(link)};
   const int error = errno;
   ::close(fd);

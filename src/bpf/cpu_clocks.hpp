@@ -1,4 +1,8 @@
 // The CPU clock as a perf event: what samplers run on.
+//
+// Ownership: an event is of the process that opened it, and is disabled there when it ends. A fork shares the
+// event, with its state: there a copy only closes its descriptors, and the clock ticks on until the opener's end
+// (base/own_process.hpp).
 #pragma once
 
 #include <linux/perf_event.h>
@@ -8,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/own_process.hpp"
 #include "base/result.hpp"
 #include "target/cpu_events.hpp"
 
@@ -20,6 +25,8 @@ namespace vitrine::bpf {
 perf_event_attr cpu_clock();
 
 struct EndLink {
+  int event = -1;  ///< descriptor that the link owns
+  OwnProcess owner;
   void operator()(bpf_link* link) const;
 };
 

@@ -38,11 +38,13 @@ std::size_t RecordRing::size_of(std::size_t wanted_bytes) {
 }
 
 RecordRing::~RecordRing() {
-  if (collector_.joinable()) {
-    collector_.request_stop();
+  if (!collector_.is_here()) {
+    static_cast<void>(queue_.release());  // the collector may have been at it
+  } else if (collector_->joinable()) {
+    collector_->request_stop();
     const std::uint64_t one = 1;
     (void)!::write(stop_, &one, sizeof one);
-    collector_.join();
+    collector_->join();
   }
   if (stop_ >= 0) ::close(stop_);
   if (wake_ >= 0) ::close(wake_);
@@ -80,7 +82,7 @@ void RecordRing::begin_collecting() {
   const SignalsBlocked blocked;  // signals are for the other threads
   try {
     queue_ = std::make_unique<RecordQueue>(max_bytes);
-    collector_ = std::jthread([this](const std::stop_token& stop) { run_collector(stop); });
+    *collector_ = std::jthread([this](const std::stop_token& stop) { run_collector(stop); });
   } catch (const std::exception&) {  // no memory, or no thread
     queue_.reset();
   }

@@ -1,4 +1,8 @@
 // Ring buffers of BPF programs: emptying them; and the rows of reductions.
+//
+// Ownership: a collector's thread uses the queue and the mapped buffer, and ends before both. In a fork of the process there
+// is no such thread, and the queue may be half changed: there the end of a copy leaves both as they are, and only
+// unmaps the buffer and closes descriptors (base/own_process.hpp).
 #pragma once
 
 #include <atomic>
@@ -13,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/own_process.hpp"
 #include "base/result.hpp"
 #include "bpf/mapped_ring.hpp"
 #include "bpf/record_queue.hpp"
@@ -87,7 +92,7 @@ class RecordRing {
   std::mutex passing_;
   std::atomic<int> error_{0};  ///< an errno, of a pass
   int stop_ = -1;              ///< eventfd that ends the collector's wait
-  std::jthread collector_;
+  EndsHere<std::jthread> collector_;
 
   std::uint64_t taken_until_ns_ = 0;
   std::uint64_t newest_ns_ = 0;  ///< of the records that were handed over, the last one's time

@@ -22,6 +22,7 @@
 #include <span>
 #include <utility>
 
+#include "base/own_process.hpp"
 #include "target/cpu_events.hpp"
 #include "target/proc_file.hpp"
 
@@ -159,16 +160,16 @@ class Ring {
     const std::uint64_t size = pages_ * page_;
     const std::uint64_t begin = at % size;
     const std::size_t first = std::min<std::uint64_t>(length, size - begin);
-    record_.resize(length);
-    std::memcpy(record_.data(), data + begin, first);
-    std::memcpy(record_.data() + first, data, length - first);
-    return record_;
+    record_->resize(length);
+    std::memcpy(record_->data(), data + begin, first);
+    std::memcpy(record_->data() + first, data, length - first);
+    return *record_;
   }
 
   CpuEvent event_;
   void* memory_;
   std::size_t page_, pages_;
-  std::vector<std::byte> record_;
+  EndsHere<std::vector<std::byte>> record_;  // as a thread may take records at any time
 };
 
 /// `wakeup_bytes`: those that are ready are reported after so many.
@@ -228,7 +229,7 @@ class PerfProcessEvents final : public ProcessEvents {
     {
       const std::lock_guard lock(mutex_);
       drain();
-      events.swap(collected_);
+      events.swap(*collected_);
       collected_bytes_ = 0;
     }
     std::stable_sort(events.begin(), events.end(),
@@ -249,7 +250,7 @@ class PerfProcessEvents final : public ProcessEvents {
   std::size_t collect() override {
     const std::lock_guard lock(mutex_);
     drain();
-    return collected_.size();
+    return collected_->size();
   }
 
  private:
@@ -370,12 +371,12 @@ class PerfProcessEvents final : public ProcessEvents {
         return;
     }
     if (event.pid <= 0) return;  // of another pid namespace
-    if (collected_.size() >= max_collected || collected_bytes_ >= max_collected_bytes) {
+    if (collected_->size() >= max_collected || collected_bytes_ >= max_collected_bytes) {
       ++lost_;
       return;
     }
     collected_bytes_ += sizeof event + event.mapping.name.size();
-    collected_.push_back(std::move(event));
+    collected_->push_back(std::move(event));
   }
 
   FileDescriptor filled_;  ///< epoll of the rings, and of:
@@ -390,7 +391,7 @@ class PerfProcessEvents final : public ProcessEvents {
   mutable std::mutex mutex_;
   // Under the mutex:
   std::map<int, Ring> rings_;  ///< by CPU
-  std::vector<ProcessEvent> collected_;
+  EndsHere<std::vector<ProcessEvent>> collected_;
   std::size_t collected_bytes_ = 0;
   std::uint64_t lost_ = 0;
 };

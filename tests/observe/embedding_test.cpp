@@ -127,4 +127,76 @@ TEST(Embedding, AForkHasHelpersOfItsOwn) {
   EXPECT_EQ(wrong_results(true, 1), 0);  // the child has ended none of the parent's
 }
 
+/// A process that works, for others to observe.
+class Busy {
+ public:
+  Busy() : pid_(::fork()) {
+    if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (std::atomic<unsigned> n = 0;; ++n)
+      if (n % (1U << 20) == 0) fire(1);
+  }
+  ~Busy() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+/// Whether samples still come: there is no end of this, where they do not, but that of the test.
+bool has_samples(observer::Profiler& profiler) {
+  static_cast<void>(profiler.take());
+  for (int i = 0; i < 100; ++i) {
+    if (!profiler.poll(100ms)) return false;
+    const auto profile = profiler.take();
+    for (std::size_t n = 0; n < profile.size(); ++n)
+      if (profile.sample(n).measure == observer::Sample::Measure::on_cpu) return true;
+  }
+  return false;
+}
+
+TEST(Embedding, AForkThatDestroysItsProfilerChangesNothingForTheParent) {
+  const Busy busy;
+  for (const bool off_cpu : {false, true}) {
+    auto options = profile_of(busy.pid());
+    options.off_cpu = off_cpu;
+    auto opened = observer::Profiler::open(options);
+    ASSERT_TRUE(opened) << opened.error().message;
+    const auto profiler = std::make_unique<observer::Profiler>(std::move(*opened));
+    for (int round = 0; round < 2;
+         ++round) {  // before threads of the library are there, and with them
+      EXPECT_EQ(status_of_child([&] {
+                  delete profiler.get();
+                  return 0;
+                }),
+                0);
+      EXPECT_TRUE(has_samples(*profiler));
+    }
+  }
+}
+
+TEST(Embedding, AForkThatDestroysItsTraceChangesNothingForTheParent) {
+  const Busy busy;
+  auto opened = observer::Trace::open(trace_of(busy.pid()));
+  ASSERT_TRUE(opened) << opened.error().message;
+  const auto trace = std::make_unique<observer::Trace>(std::move(*opened));
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(status_of_child([&] {
+                delete trace.get();
+                return 0;
+              }),
+              0);
+    std::size_t fires = 0;
+    for (int i = 0; i < 100 && fires == 0; ++i)
+      ASSERT_TRUE(trace->poll(100ms, [&](const observer::TraceEvent&) { ++fires; }));
+    EXPECT_GT(fires, 0U);
+  }
+}
+
 }  // namespace

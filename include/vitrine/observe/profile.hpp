@@ -105,6 +105,10 @@ class Profile {
 /// Samples while it lives, or until stop(). One thread at a time uses it. The thread that calls open() should live as
 /// long: the processes that read files for it are children of that thread and end with it, and what they had read is read
 /// anew.
+///
+/// After a fork, the child may do nothing with its copy but destroy it, as std::exit does with a static one: that closes
+/// the child's descriptors, and changes nothing for the parent. A child that keeps or leaks its copy may
+/// keep the kernel's programs loaded until it ends or executes a program.
 class Profiler {
  public:
   /// Begins to sample. Errors: usage; not_found (no such process or program); not_permitted (names

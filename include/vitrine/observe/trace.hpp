@@ -99,6 +99,10 @@ struct TraceEvent {
 };
 
 /// Detaches at its end. One thread at a time uses a trace.
+///
+/// After a fork, the child may do nothing with its copy but destroy it, as std::exit does with a static one: that closes
+/// the child's descriptors, and changes nothing for the parent. Probes stay attached
+/// as long as a child has its copy, and has not executed another program.
 class Trace {
  public:
   /// Attaches. Errors: usage; not_found (no such process or file); failed (no such probe, with what

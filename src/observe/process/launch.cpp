@@ -118,13 +118,17 @@ Result<void> Launched::run_to_libraries(const std::atomic<bool>* stop) {
 }
 
 Launched::Launched(Launched&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), reaped_(other.reaped_), held_(std::move(other.held_)) {
+    : owner_(other.owner_),
+      pid_(std::exchange(other.pid_, -1)),
+      reaped_(other.reaped_),
+      held_(std::move(other.held_)) {
   other.held_.reset();
 }
 
 Launched& Launched::operator=(Launched&& other) noexcept {
   if (this != &other) {
     (void)end();
+    owner_ = other.owner_;
     pid_ = std::exchange(other.pid_, -1);
     reaped_ = other.reaped_;
     held_.reset();
@@ -166,6 +170,8 @@ bool Launched::ends_within(milliseconds time) noexcept {
 }
 
 std::string Launched::end() noexcept {
+  // A fork has no such child.
+  if (!owner_.is_here()) return {};
   if (held_ && held_->is_held() && pid_ > 0) kill(pid_, SIGKILL);  // it has done nothing yet
   // One that cannot be let go is asked to end all the same: ended() passes on what stops it.
   if (held_ && held_->release()) held_.reset();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/own_process.hpp"
 #include "base/result.hpp"
 #include "target/held_program.hpp"
 
@@ -39,7 +40,7 @@ class Launched {
 
   Launched(Launched&& other) noexcept;
   Launched& operator=(Launched&& other) noexcept;
-  /// As end().
+  /// As end(); in a fork of the process that started it, nothing.
   ~Launched();
 
   /// Asks a program that still runs to end (SIGTERM), and kills it when it has not after
@@ -56,6 +57,7 @@ class Launched {
   static Result<Launched> launch(const std::vector<std::string>& command, bool hold);
   bool ends_within(std::chrono::milliseconds time) noexcept;
 
+  OwnProcess owner_;
   pid_t pid_ = -1;
   bool reaped_ = false;
   std::optional<target::HeldProgram> held_;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -136,7 +135,7 @@ void ProcessWatch::take_events() {
 }
 
 void ProcessWatch::collect_in_background() {
-  if (!events_ || collector_.joinable()) return;
+  if (!events_ || collector_->joinable()) return;
   const SignalsBlocked blocked;  // signals are for the other threads
   const auto collect = [events = events_.get()](const std::stop_token& stop) {
     const std::stop_callback end(stop, [events] { events->end_waits(); });
@@ -149,7 +148,7 @@ void ProcessWatch::collect_in_background() {
     }
   };
   try {
-    collector_ = std::jthread(collect);
+    *collector_ = std::jthread(collect);
   } catch (const std::system_error&) {  // no thread can be started: take_events() collects
   }
 }

@@ -1,5 +1,8 @@
 // ProcessWatch: enters in the registry what happens to processes: those that a trace or a profile
 // is about, the ones they start, and all others that it has met.
+//
+// Order of ends: the thread that collects events ends before these, as a later member. In a fork of the process there is
+// no such thread to wait for (base/own_process.hpp).
 #pragma once
 
 #include <sys/types.h>
@@ -14,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/own_process.hpp"
 #include "base/result.hpp"
 #include "observe/process/launch.hpp"
 #include "observe/process/registry.hpp"
@@ -107,7 +111,7 @@ class ProcessWatch {
   std::optional<Launched> launched_;
   std::vector<ProcessRegistry::Process> targets_;
   std::unique_ptr<target::ProcessEvents> events_;
-  std::jthread collector_;  ///< of events_
+  EndsHere<std::jthread> collector_;  ///< of events_
   std::uint64_t events_lost_ = 0;
   Clock::time_point looked_for_ends_{};
   /// By the events that are being taken, and not looked at yet.

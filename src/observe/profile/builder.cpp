@@ -346,12 +346,12 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
 
   if (has_kernel && !kernel_.get().problem.empty())
     profile.problems.push_back(kernel_.get().problem);
-  symboliser_.allow(time_for_details(profile));
-  files.ask(symboliser_, unnamed.mappings);
-  symboliser_.wait(budget);
+  symboliser_->allow(time_for_details(profile));
+  files.ask(*symboliser_, unnamed.mappings);
+  symboliser_->wait(budget);
   for (const auto& [key, its] : files.all()) {
     const symbol::File file = files.file_of(*its.mapped);
-    auto known = symboliser_.names(symbol::key_of(file), its.addresses);
+    auto known = symboliser_->names(symbol::key_of(file), its.addresses);
     std::string& problem = known.resolved.problem;
     if (known.unresolved != 0 && problem.empty()) problem = "it was not parsed in time";
     profile.losses.unnamed += known.unresolved;
@@ -381,7 +381,7 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     if (mapped.file == nullptr) {
       mapping.build_id = kernel_build_id();
     } else if (has_file(mapped)) {
-      symbol::FileNumbers numbers = symboliser_.numbers(symbol::key_of(files.file_of(mapped)));
+      symbol::FileNumbers numbers = symboliser_->numbers(symbol::key_of(files.file_of(mapped)));
       mapping.build_id = std::move(numbers.build_id);
       mapping.content_hash = std::move(numbers.content_hash);
     }
@@ -401,7 +401,7 @@ void ProfileNames::ask_ahead(const ProfileBuilder& builder) {
     if (!ask_kernel_ && places[at].kind == profile::FrameKind::kernel) begin_kernel();
     files.add(places[at], static_cast<Index>(at));
   }
-  files.ask(symboliser_, mappings.subspan(mappings_asked_));
+  files.ask(*symboliser_, mappings.subspan(mappings_asked_));
   places_asked_ = places.size();
   mappings_asked_ = mappings.size();
 }

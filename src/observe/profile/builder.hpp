@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/interner.hpp"
+#include "base/own_process.hpp"
 #include "bpf/profiler.hpp"
 #include "observe/events/event_labels.hpp"
 #include "observe/profile/program.hpp"
@@ -129,7 +130,7 @@ class ProfileNames {
   explicit ProfileNames(symbol::Duty duty) : symboliser_(symbol::background_limits(duty)) {}
 
   /// Starts its threads, with the rights of the caller, before they are needed.
-  void begin() { symboliser_.begin(); }
+  void begin() { symboliser_->begin(); }
 
   /// Of the kernel's functions, by address (bpf::Profiler::kernel_function), instead of its list of all.
   using AskKernel = std::function<std::optional<std::string>(Address)>;
@@ -153,7 +154,7 @@ class ProfileNames {
   /// Begins to read the names of the kernel, once: in a thread, as its list is long.
   void begin_kernel();
 
-  symbol::BackgroundSymboliser symboliser_;
+  EndsHere<symbol::BackgroundSymboliser> symboliser_;  // its threads are those of one process
   symbol::JitMemory jit_memory_;                       ///< of the processes' `made`
   std::size_t places_asked_ = 0, mappings_asked_ = 0;  ///< by ask_ahead(), of one profile
   AskKernel ask_kernel_;
