@@ -18,29 +18,21 @@ class Seats {
   void remove(Seat& seat) {
     const std::lock_guard lock(mutex_);
     std::erase(seats_, &seat);
-    released_.notify_all();
-  }
-  bool claim(Seat& seat) {
-    const std::lock_guard lock(mutex_);
-    if (seat.ended_) return false;
-    seat.is_claimed_ = true;
-    return true;
-  }
-  void release(Seat& seat) {
-    const std::lock_guard lock(mutex_);
-    seat.is_claimed_ = false;
-    seat.since_ = Seat::Clock::now();
-    released_.notify_all();
+    changed_.notify_all();
   }
 
   void reserve(bool waits) {
     constexpr std::chrono::seconds longest_wait(2);
+    constexpr std::chrono::milliseconds between_looks(1);  // many releases: none notifies
     const auto until = Seat::Clock::now() + longest_wait;
     std::unique_lock lock(mutex_);
     while (Child::alive() + reserved_ >= max_children) {
-      if (Seat* idle = longest_idle()) {
-        idle->ended_ = idle->process_.end_for_owner();
-      } else if (!waits || released_.wait_until(lock, until) == std::cv_status::timeout) {
+      const auto now = Seat::Clock::now();
+      if (Seat* const one = to_end(now)) {
+        static_cast<void>(end(*one));
+      } else if (now < until && can_become_free(waits)) {
+        changed_.wait_for(lock, between_looks);
+      } else {
         break;
       }
     }
@@ -49,50 +41,86 @@ class Seats {
   void give_back() {
     const std::lock_guard lock(mutex_);
     --reserved_;
-    released_.notify_all();
+    changed_.notify_all();
   }
 
   void end_idle() {
     const std::lock_guard lock(mutex_);
     const auto now = Seat::Clock::now();
     for (Seat* seat : seats_)
-      if (is_idle(*seat) && now - seat->since_ >= seat->idle_)
-        seat->ended_ = seat->process_.end_for_owner();
+      if (now - seat->since_.load() >= seat->idle_) static_cast<void>(end(*seat));
+  }
+  void end_unclaimed() {
+    const std::lock_guard lock(mutex_);
+    for (Seat* seat : seats_) static_cast<void>(end(*seat));
   }
 
  private:
-  static bool is_idle(const Seat& seat) { return !seat.is_claimed_ && !seat.ended_; }
+  using State = Seat::State;
 
-  Seat* longest_idle() {
+  /// False: it is claimed, or has ended.
+  static bool end(Seat& seat) {
+    State idle = State::idle;
+    if (!seat.state_.compare_exchange_strong(idle, State::ended)) return false;
+    seat.ended_ = seat.process_.end_for_owner();
+    return true;
+  }
+
+  /// Null: there is none now.
+  Seat* to_end(Seat::Clock::time_point now) {
+    constexpr std::chrono::milliseconds of_no_use(2), slice(50);
     Seat* found = nullptr;
-    for (Seat* seat : seats_)
-      if (is_idle(*seat) && (found == nullptr || seat->since_ < found->since_)) found = seat;
+    const auto comes_first = [](const Seat& a, const Seat& b) {
+      if (a.kind_ != b.kind_) return a.kind_ == Seat::Kind::worker;
+      return a.since_.load() < b.since_.load();
+    };
+    for (Seat* seat : seats_) {
+      if (seat->state_.load() != State::idle) continue;
+      if (now - seat->since_.load() < of_no_use && now - seat->begun_ < slice) continue;
+      if (found == nullptr || comes_first(*seat, *found)) found = seat;
+    }
     return found;
   }
 
+  /// `waits`: also for what is claimed.
+  bool can_become_free(bool waits) {
+    const pthread_t self = ::pthread_self();
+    return (waits && reserved_ > 0) || std::ranges::any_of(seats_, [&](const Seat* seat) {
+             const State state = seat->state_.load();
+             return state == State::idle ||
+                    (waits && state == State::claimed && seat->claimed_by_.load() != self);
+           });
+  }
+
   std::mutex mutex_;
-  std::condition_variable released_;
+  std::condition_variable changed_;
   std::vector<Seat*> seats_;
   int reserved_ = 0;
 };
 
-Seat::Seat(Child process, std::chrono::milliseconds idle)
-    : process_(std::move(process)), idle_(idle) {
-  Seats::all().add(*this);
+Seat::Seat(Kind kind, Child process, std::chrono::milliseconds idle)
+    : all_(Seats::all()), kind_(kind), process_(std::move(process)), idle_(idle) {
+  all_.add(*this);
 }
 
 Seat::~Seat() {
-  Seats::all().remove(*this);
-  if (ended_ && owner_.is_here()) Child::take_account(*ended_);
+  if (!owner_.is_here()) return;
+  all_.remove(*this);
+  if (ended_) Child::take_account(*ended_);
 }
 
 bool Seat::claim() {
-  return owner_.is_here() && Seats::all().claim(*this);
+  if (!owner_.is_here()) return false;
+  State state = State::idle;
+  const bool is_claimed = state_.compare_exchange_strong(state, State::claimed);
+  if (is_claimed) claimed_by_ = ::pthread_self();
+  return is_claimed || state == State::claimed;
 }
 
 void Seat::release() {
-  if (!owner_.is_here()) return;
-  Seats::all().release(*this);
+  since_ = Clock::now();
+  State claimed = State::claimed;
+  state_.compare_exchange_strong(claimed, State::idle);
 }
 
 SeatReservation::SeatReservation(bool waits) {
@@ -105,6 +133,10 @@ SeatReservation::~SeatReservation() {
 
 void end_idle_workers() {
   Seats::all().end_idle();
+}
+
+void end_unclaimed() {
+  Seats::all().end_unclaimed();
 }
 
 }  // namespace vitrine::sandbox

@@ -190,7 +190,7 @@ Worker::Worker(Channel channel, sandbox::Child process, const Limits& limits)
       schedstat_(open_file_of(process.pid(), "schedstat")),
       statm_(open_file_of(process.pid(), "statm")),
       at_first_(used_memory(statm_).resident) {
-  seat_ = std::make_unique<Seat>(std::move(process), limits.idle);
+  seat_ = std::make_unique<Seat>(Seat::Kind::worker, std::move(process), limits.idle);
 }
 
 bool Worker::claim() {
@@ -322,7 +322,7 @@ void Parser::set_limits(const Limits& limits) {
 /// That there is one which is claimed.
 Result<void> Parser::require_worker() {
   // One that ended between two requests ended for no fault of the next file.
-  // That of another process is not ours to ask, held or not.
+  // That of another process responds to that one, held or not.
   if (worker_ && (is_held_ ? !worker_->is_own() : !worker_->claim())) worker_.reset();
   static std::atomic<std::uint64_t> numbers{0};
   while (!worker_) {

@@ -239,6 +239,7 @@ constexpr int max_attempts = 3;       // of memory readers that end by what is d
 constexpr std::size_t max_stuck = 8;  // that cannot even be killed
 constexpr auto time_to_die = 1s;
 constexpr auto time_to_run = 10s;  // on a machine that has much else to do
+constexpr auto idle_for_ever = std::chrono::hours(24 * 365);
 
 /// Made before the first clone: nothing may be allocated after it.
 const sandbox::Filter* reader_filter() {
@@ -275,7 +276,7 @@ void MemoryReader::Unmap::operator()(SharedBuffer* buffer) const {
 void MemoryReader::forget_after_fork() {
   if (owner_.is_here()) return;
   static_cast<void>(buffer_.release());
-  child_.forget();
+  seat_.reset();
   stuck_.clear();
   socket_ = FileDescriptor();
   owner_.renew();
@@ -294,29 +295,44 @@ bool MemoryReader::begin() {
   socket_ = FileDescriptor(pair[0]);
   const FileDescriptor its(pair[1]);
   const pid_t parent = ::getpid();
-  const sandbox::SeatReservation seat(false);
+  const sandbox::SeatReservation place(true);
   auto child = sandbox::Child::start(sandbox::Kind::quiet,
                                      [&] { serve(*buffer_, its.get(), parent, filter); });
   // The next child of our program has no business at it.
   ::madvise(room, sizeof(SharedBuffer), MADV_DONTFORK);
   if (!child) return false;
-  child_ = std::move(*child);
-  return child_.handle() >= 0;
+  seat_ = std::make_unique<sandbox::Seat>(sandbox::Seat::Kind::reader, std::move(*child),
+                                          idle_for_ever);
+  return seat_->claim() && seat_->process().handle() >= 0;
+}
+
+/// False: there is none.
+bool MemoryReader::claim() {
+  if (seat_ && seat_->claim()) return true;
+  forget_after_fork();
+  seat_.reset();  // it was ended to make room, if there was one
+  return false;
+}
+
+void MemoryReader::release() {
+  if (seat_) seat_->release();
 }
 
 void MemoryReader::start() {
-  forget_after_fork();
-  if (!child_) static_cast<void>(begin());
+  if (!claim()) static_cast<void>(begin());
+  release();
 }
 
 void MemoryReader::dismiss() {
   socket_ = FileDescriptor();
-  if (child_) {
-    child_.kill();
+  if (seat_ && seat_->claim()) {
+    sandbox::Child& child = seat_->process();
+    child.kill();
     const auto end = Clock::now() + time_to_die;
-    while (child_ && Clock::now() < end) static_cast<void>(child_.wait(20ms));
-    if (child_) stuck_.push_back(std::move(child_));
+    while (child && Clock::now() < end) static_cast<void>(child.wait(20ms));
+    if (child) stuck_.push_back(std::move(child));
   }
+  seat_.reset();
 }
 
 MemoryReader::Response MemoryReader::ask(const Request& request, Clock::duration time) {
@@ -326,7 +342,9 @@ MemoryReader::Response MemoryReader::ask(const Request& request, Clock::duration
     buffer_->count = static_cast<std::uint32_t>(request.parts.size());
     std::ranges::copy(request.parts, buffer_->parts);
   };
-  return ask_by(fill, request.file, time);
+  const auto response = ask_by(fill, request.file, time);
+  release();
+  return response;
 }
 
 MemoryReader::Response MemoryReader::ask(const ProcRequest& request, Clock::duration time) {
@@ -345,6 +363,7 @@ MemoryReader::Response MemoryReader::ask(const ProcRequest& request, Clock::dura
   }
   auto response = ask_by(fill, request.directory, time);
   response.more = response.error == 0 && !response.stalled && buffer_ && buffer_->more;
+  if (!response.more) release();  // else it has the file open
   // We may have rights over the process that the reader has not: it is our child, or has our
   // capabilities. It waited for the locks before it was refused, so they are free now.
   const bool refused = !response.stalled && (response.error == EPERM || response.error == EACCES);
@@ -362,12 +381,11 @@ MemoryReader::Response MemoryReader::read_in_process(int directory) {
           buffer_->more};
 }
 
-/// `fill` puts the request into the buffer; `descriptor` (-1: none) goes with it.
+/// `fill` puts the request into the buffer; `descriptor` (-1: none) goes with it. The seat stays claimed.
 template <class Fill>
 MemoryReader::Response MemoryReader::ask_by(Fill fill, int descriptor, Clock::duration time) {
-  forget_after_fork();
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
-    if (!child_ && !begin()) continue;  // what it lacks may be there again
+    if (!claim() && !begin()) continue;  // what it lacks may be there again
     fill();
     buffer_->done = 0;
     const std::uint32_t number = buffer_->requested.load() + 1;
@@ -396,7 +414,7 @@ MemoryReader::Outcome MemoryReader::wait(std::uint32_t number, Clock::duration t
   buffer_->asker_sleeps = 1;
   while (!completed()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
-    pollfd either[] = {{socket_.get(), POLLIN, 0}, {child_.handle(), POLLIN, 0}};
+    pollfd either[] = {{socket_.get(), POLLIN, 0}, {seat_->process().handle(), POLLIN, 0}};
     ::poll(either, 2, static_cast<int>(std::max(left, 0ms).count()));
     char byte = 0;
     if (either[0].revents != 0) static_cast<void>(::recv(socket_.get(), &byte, 1, MSG_DONTWAIT));
@@ -414,7 +432,7 @@ MemoryReader::Outcome MemoryReader::wait(std::uint32_t number, Clock::duration t
 
 /// Whether it waits for what it is to read, and not for a processor, or for us.
 bool MemoryReader::is_stuck(std::uint32_t number) {
-  const auto line = read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", child_.pid()), 4096);
+  const auto line = read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", pid()), 4096);
   const auto stat = line.and_then(parse_stat);
   if (!stat) return true;
   if (stat->state == 'S' && buffer_->reader_sleeps.load() != 0) {

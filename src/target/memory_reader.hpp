@@ -19,6 +19,7 @@
 #include "base/memory.hpp"
 #include "base/result.hpp"
 #include "sandbox/child.hpp"
+#include "sandbox/seats.hpp"
 #include "sandbox/system_calls.hpp"
 
 namespace vitrine::target {
@@ -172,7 +173,8 @@ class MemoryReader {
   using Clock = std::chrono::steady_clock;
 
   /// A process is the child of a thread, and ends with that (PR_SET_PDEATHSIG): so each thread that
-  /// reads has its own, and none waits for another's. It is made at the first request.
+  /// reads has its own, and none waits for another's. It is made at the first request, and may be ended between
+  /// two, to make room for other children (sandbox/seats.hpp); then the next request makes another.
   static MemoryReader& of_this_thread();
 
   /// Makes it now: it shares all the memory that this process has by then.
@@ -214,7 +216,7 @@ class MemoryReader {
   TimeoutBudget& budget() { return budget_; }
 
   /// The process; -1: there is none now.
-  [[nodiscard]] pid_t pid() const { return child_.pid(); }
+  [[nodiscard]] pid_t pid() const { return seat_ ? seat_->process().pid() : -1; }
 
  private:
   struct Unmap {
@@ -223,6 +225,8 @@ class MemoryReader {
   enum class Outcome : std::uint8_t { completed, ended, stalled };
 
   bool begin();
+  bool claim();
+  void release();
   void dismiss();
   void forget_after_fork();
   Response read_in_process(int directory);
@@ -233,7 +237,8 @@ class MemoryReader {
 
   std::unique_ptr<SharedBuffer, Unmap> buffer_;
   FileDescriptor socket_;
-  sandbox::Child child_;
+  /// Claimed in a request, and until a file of /proc is at its end.
+  std::unique_ptr<sandbox::Seat> seat_;
   int own_proc_ = -1;  ///< a file that the reader may not read, and that is not at its end
   OwnProcess owner_;   ///< of all that: a fork has none of it
   std::vector<sandbox::Child> stuck_;  ///< killed, and not yet ended

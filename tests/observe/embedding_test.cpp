@@ -199,4 +199,42 @@ TEST(Embedding, AForkThatDestroysItsTraceChangesNothingForTheParent) {
   }
 }
 
+/// By the kernel's count, of all threads.
+int children() {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream in(task.path() / "children");
+    for (pid_t child; in >> child;) ++count;
+  }
+  return count;
+}
+
+TEST(Embedding, ManyThreadsHaveFiveHelpersTogether) {
+  constexpr int users = 8, most = 5;
+  std::atomic<int> done{0}, failed{0};
+  std::atomic<bool> over{false};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < users; ++i)
+    threads.emplace_back([&] {
+      for (int n = 0; n < 3; ++n) {
+        if (!observer::read_labels(getpid())) ++failed;
+        if (!observer::probes_of_process(getpid())) ++failed;
+      }
+      ++done;
+      while (!over) std::this_thread::sleep_for(1ms);  // its helpers live as long as it does
+    });
+  int seen = 0;
+  while (done < users) {
+    seen = std::max(seen, children());
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_LE(seen, most);
+  EXPECT_LE(children(), most);
+  EXPECT_TRUE(observer::read_labels(getpid()));
+  EXPECT_TRUE(observer::probes_of_process(getpid()));
+  EXPECT_LE(children(), most);
+  over = true;
+  EXPECT_EQ(failed, 0);
+}
+
 }  // namespace
