@@ -237,4 +237,27 @@ TEST(Embedding, ManyThreadsHaveFiveHelpersTogether) {
   EXPECT_EQ(failed, 0);
 }
 
+TEST(Embedding, WhatIsOpenedWithStopSetIsInterrupted) {
+  std::atomic<bool> stop{true};
+  auto profile = profile_of(getpid());
+  profile.stop = &stop;
+  const auto profiler = observer::Profiler::open(profile);
+  ASSERT_FALSE(profiler);
+  EXPECT_EQ(profiler.error().code, observer::ErrorCode::interrupted);
+  auto traced = trace_of(getpid());
+  traced.stop = &stop;
+  const auto trace = observer::Trace::open(traced);
+  ASSERT_FALSE(trace);
+  EXPECT_EQ(trace.error().code, observer::ErrorCode::interrupted);
+  observer::LabelOptions labels;
+  labels.stop = &stop;
+  const auto reader = observer::LabelReader::open(getpid(), labels);
+  ASSERT_FALSE(reader);
+  EXPECT_EQ(reader.error().code, observer::ErrorCode::interrupted);
+  // A command is not started.
+  profile.pids.clear();
+  profile.command = {"/bin/sh", "-c", "exit 0"};
+  EXPECT_EQ(observer::Profiler::open(profile).error().code, observer::ErrorCode::interrupted);
+}
+
 }  // namespace

@@ -92,15 +92,16 @@ struct LabelOptions {
   std::vector<int> tids;    ///< empty: all threads
   bool may_stop = false;    ///< a snapshot may stop a thread briefly whose set it cannot prove
   unsigned sample_hz = 99;  ///< ebpf
-  /// When it becomes true, read() returns early with what it has. Must outlive the reader.
+  /// When it becomes true, open() and read() fail with `interrupted`. Must outlive the reader.
   const std::atomic<bool>* stop = nullptr;
 };
 
 /// Reads one process again and again; keeps what it found out about it, and follows libraries,
-/// threads and exec. One thread at a time uses a reader.
+/// threads and exec. One thread at a time uses a reader. After a fork, a child that reads opens one of its
+/// own.
 class LabelReader {
  public:
-  /// Errors: not_found, not_permitted, unsupported (a 32-bit process, a kernel thread).
+  /// Errors: not_found, not_permitted, unsupported (a 32-bit process, a kernel thread), interrupted.
   static Result<LabelReader> open(int pid, const LabelOptions& options = {});
 
   LabelReader(LabelReader&&) noexcept;

@@ -39,7 +39,7 @@ struct ProfileOptions {
   std::chrono::nanoseconds min_block{0};  ///< shorter off-CPU stretches are passed over
   bool kernel_frames = true;
   bool symbols = true;  ///< false: frames stay without names, and no files are read
-  /// When it becomes true, calls return early. Must outlive the profiler.
+  /// When it becomes true, open() fails with `interrupted`, and poll() returns early. Must outlive the profiler.
   const std::atomic<bool>* stop = nullptr;
 };
 
@@ -112,7 +112,7 @@ class Profile {
 class Profiler {
  public:
   /// Begins to sample. Errors: usage; not_found (no such process or program); not_permitted (names
-  /// the capability); unsupported.
+  /// the capability); unsupported; interrupted (by `stop`).
   static Result<Profiler> open(const ProfileOptions& options);
 
   Profiler(Profiler&&) noexcept;

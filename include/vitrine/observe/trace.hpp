@@ -41,7 +41,7 @@ struct TraceOptions {
   bool stacks = false;  ///< of the thread that fired, as far as frame pointers lead
   bool force = false;   ///< also where it is known to harm the target
   std::size_t string_bytes = 256;  ///< kept of one string; at most 4,096
-  /// When it becomes true, calls return early. Must outlive the trace.
+  /// When it becomes true, open() fails with `interrupted`, and poll() returns early. Must outlive the trace.
   const std::atomic<bool>* stop = nullptr;
 };
 
@@ -106,7 +106,7 @@ struct TraceEvent {
 class Trace {
  public:
   /// Attaches. Errors: usage; not_found (no such process or file); failed (no such probe, with what
-  /// there is instead); not_permitted; unsupported.
+  /// there is instead); not_permitted; unsupported; interrupted (by `stop`).
   static Result<Trace> open(const TraceOptions& options);
 
   Trace(Trace&&) noexcept;

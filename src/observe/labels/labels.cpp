@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/stop.hpp"
 #include "format/redact.hpp"
 #include "observe/labels/ebpf_reader.hpp"
 #include "observe/labels/ptrace_reader.hpp"
@@ -39,6 +40,7 @@ std::string_view name(Evidence evidence) {
 }
 
 Result<std::unique_ptr<LabelReader>> LabelReader::open(int pid, LabelOptions options) {
+  TRY(require_not_stopped(options.stop, "the reader of labels"));
   switch (options.mode) {
     case Mode::snapshot:
       return SnapshotReader::open(pid, std::move(options));

@@ -9,6 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/notes.hpp"
+#include "base/stop.hpp"
 #include "base/text.hpp"
 #include "bpf/profiler.hpp"
 #include "observe/events/event_labels.hpp"
@@ -165,6 +166,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
  private:
   Result<void> check() const;
   Result<void> open_profiler();
+  Result<void> go_on() const { return require_not_stopped(options_.stop, "the profile"); }
   Result<void> begin_launched();
   /// All entries of `processes_` are of this type.
   static SampledProcess& sampled(ObservedProcess& process) {
@@ -233,6 +235,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
 
 Result<void> LiveProfiling::begin() {
   TRY(check());
+  TRY(go_on());
   // While this process is small; without it, each worker begins with as much memory as there is by then.
   static_cast<void>(sandbox::FileOpener::of_this_process().start());
   target::MemoryReader::of_this_thread().start();
@@ -242,9 +245,14 @@ Result<void> LiveProfiling::begin() {
                                                                : longest_pause);
   if (options_.always_on) watch_->look_less();
   TRY(watch_->add(options_.pids));
+  TRY(go_on());
   TRY(open_profiler());
+  TRY(go_on());
   if (!options_.command.empty()) TRY(watch_->launch(options_.command));
-  for (ObservedProcess* process : watch_->all()) look_at(*process);
+  for (ObservedProcess* process : watch_->all()) {
+    look_at(*process);
+    TRY(go_on());
+  }
   const std::uint64_t began_ns = now_ns(CLOCK_MONOTONIC);
   samples_->begin_interval(began_ns);
   // The kernel knows the end before it begins: whatever holds this process up, it samples no longer.

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/notes.hpp"
+#include "base/stop.hpp"
 #include "base/text.hpp"
 #include "observe/events/event_labels.hpp"
 #include "observe/process/cgroups.hpp"
@@ -87,6 +88,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
 
   Result<void> find_targets();
   Result<void> open_tracer();
+  Result<void> go_on() const { return require_not_stopped(options_.stop, "the trace"); }
   Result<void> attach_targets();
   Result<void> begin_launched();
   /// A file, and the sites in it.
@@ -153,11 +155,14 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
 Result<void> LiveTrace::begin() {
   TRY(function_patterns(plan_.wanted()));
   TRY(check(options_));
+  TRY(go_on());
   // Before anything is looked at, so that what happens meanwhile is not missed.
   watch_.emplace(processes_, static_cast<ProcessWatch::Listener&>(*this), options_.follow);
   if (adds_up(options_.query)) reduction_.emplace(options_.query, selected_);
   TRY(find_targets());
+  TRY(go_on());
   TRY(open_tracer());
+  TRY(go_on());
   TRY(attach_targets());
   TRY(require_arguments());
   if (options_.query.where) note_all(doubtful_words(*options_.query.where, plan_.programs()));
@@ -172,6 +177,7 @@ Result<void> LiveTrace::attach_targets() {
   std::size_t looked_at = 0;
   for (ObservedProcess* process : watch_->all()) {
     const auto attached = attach_process(*process);
+    TRY(go_on());
     looked_at += attached ? 1 : 0;
     if (attached) continue;
     if (attached.error().code != ErrorCode::not_found) return tl::unexpected(attached.error());
@@ -183,6 +189,7 @@ Result<void> LiveTrace::attach_targets() {
   std::vector<Planned> planned;
   for (const std::string& path : options_.target.files) {
     auto file = TRY(files_.open(path));
+    TRY(go_on());
     plan(file, planned);
     if (file->file == nullptr) continue;
     if (auto replaced = processes_with_replaced_file(*file, path)) note(std::move(*replaced));
