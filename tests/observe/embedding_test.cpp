@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 #include <vitrine/labels.hpp>
+#include <vitrine/observe/helpers.hpp>
 #include <vitrine/observe/labels.hpp>
 #include <vitrine/observe/probes.hpp>
 #include <vitrine/observe/profile.hpp>
@@ -258,6 +259,16 @@ TEST(Embedding, WhatIsOpenedWithStopSetIsInterrupted) {
   profile.pids.clear();
   profile.command = {"/bin/sh", "-c", "exit 0"};
   EXPECT_EQ(observer::Profiler::open(profile).error().code, observer::ErrorCode::interrupted);
+}
+
+TEST(Embedding, HelpersEndWhereTheHostWantsItAndAreStartedAgain) {
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_TRUE(observer::read_labels(getpid()));
+    EXPECT_TRUE(observer::probes_of_process(getpid()));
+    EXPECT_GT(children(), 0);
+    observer::end_helpers();
+    EXPECT_EQ(children(), 0);  // zombies would count, too
+  }
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
-// <vitrine/observe/labels.hpp> and <vitrine/observe/processes.hpp>.
+// <vitrine/observe/labels.hpp>, <vitrine/observe/processes.hpp> and <vitrine/observe/helpers.hpp>.
 #include "observe/labels/labels.hpp"
 
+#include <vitrine/observe/helpers.hpp>
 #include <vitrine/observe/labels.hpp>
 #include <vitrine/observe/processes.hpp>
 
+#include "observe/helpers.hpp"
 #include "observe/interface/convert.hpp"
 #include "observe/ps.hpp"
 
@@ -129,6 +131,10 @@ Result<ProcessList> list_processes(const ListOptions& options) {
                                         }
                                         return to;
                                       });
+}
+
+void end_helpers() {
+  observe::end_helpers();
 }
 
 }  // namespace v1
