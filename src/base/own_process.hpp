@@ -13,26 +13,70 @@
 //    half changed, and a condition variable waits for its waiters, a thread for its end.
 #pragma once
 
-#include <sys/types.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace vitrine {
 
+/// A number that distinguishes this process from all that it was forked from, however. (A process ID does not: the kernel
+/// gives that of an ancestor again once that has ended, and another one may have it in its own namespace.) It is
+/// in a page that the kernel clears in forks, and ascends from parent to child.
+class ProcessNumber {
+ public:
+  static std::uint64_t get() {
+    Page page = page_.load(std::memory_order_acquire);
+    if (page == nullptr) page = make_page();
+    if (page == none()) return static_cast<std::uint64_t>(::getpid());
+    const std::uint64_t number = page->load(std::memory_order_acquire);
+    return number != 0 ? number : begin(*page);
+  }
+
+ private:
+  using Page = std::atomic<std::uint64_t>*;
+
+  /// The first call in this process.
+  static std::uint64_t begin(std::atomic<std::uint64_t>& number) {
+    const std::uint64_t next = last_.fetch_add(1) + 1;
+    std::uint64_t known = 0;
+    return number.compare_exchange_strong(known, next) ? next : known;
+  }
+
+  static Page make_page() {
+    const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    void* const memory =
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    // qemu-user permits any advice, and heeds none.
+    const bool is_cleared = memory != MAP_FAILED && ::madvise(memory, size, -1) != 0 &&
+                            ::madvise(memory, size, MADV_WIPEONFORK) == 0;
+    Page known = nullptr;
+    const Page page = is_cleared ? new (memory) std::atomic<std::uint64_t>(0) : none();
+    const bool is_first = page_.compare_exchange_strong(known, page);
+    if (memory != MAP_FAILED && !(is_first && is_cleared)) ::munmap(memory, size);
+    return is_first ? page : known;
+  }
+  static Page none() { return &no_page_; }
+
+  inline static std::atomic<std::uint64_t> no_page_{0};
+  inline static std::atomic<Page> page_{nullptr};
+  inline static std::atomic<std::uint64_t> last_{0};
+};
+
 /// In which process something was made.
 class OwnProcess {
  public:
-  /// Whether this is that process, and no fork of it. A system call.
-  [[nodiscard]] bool is_here() const { return pid_ == ::getpid(); }
+  /// Whether this is that process, and no fork of it.
+  [[nodiscard]] bool is_here() const { return number_ == ProcessNumber::get(); }
   /// Belongs to this process from now on.
-  void renew() { pid_ = ::getpid(); }
-  [[nodiscard]] pid_t pid() const { return pid_; }
+  void renew() { number_ = ProcessNumber::get(); }
 
  private:
-  pid_t pid_ = ::getpid();
+  std::uint64_t number_ = ProcessNumber::get();
 };
 
 /// One T for all threads of a process; a fork has one of its own. Never destroyed: threads may use it while the process
