@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/signals.hpp"
 #include "bpf/tracer.hpp"
 
 namespace vitrine::bpf {
@@ -35,6 +36,7 @@ void parallel_for(std::size_t count, const std::function<void(std::size_t)>& job
   };
   std::array<std::thread, max_threads> others;
   try {
+    const SignalsBlocked blocked;  // signals are for the other threads
     for (std::size_t i = 1; i < std::min(count, max_threads); ++i) others[i] = std::thread(work);
   } catch (const std::exception&) {
     // No more threads, or no memory for one: then those that there are do it.

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/file_descriptor.hpp"
+#include "base/own_process.hpp"
 #include "base/signals.hpp"
 #include "bpf/availability.hpp"
 #include "bpf/kernel_log.hpp"
@@ -52,18 +53,24 @@ namespace {
 /// One read(2) of an iterator gives at most eight pages.
 constexpr std::size_t threads_per_read = 8 * 4096 / sizeof(vitrine_thread);
 
-/// Loaded once for all iterators, and kept: libbpf reads all types of the kernel for it, which takes 20 ms.
-/// Null: errno has the reason.
-vitrine_threads* loaded_program() {
-  static std::mutex mutex;
-  static vitrine_threads* program = nullptr;
-  const std::lock_guard lock(mutex);
-  if (program == nullptr) {
-    const SignalsBlocked blocked;  // of the verifier
-    program = vitrine_threads::open_and_load();
+/// Loaded once for all iterators of a process, and kept: libbpf reads all types of the kernel for it, which takes
+/// 20 ms.
+class ThreadsProgram {
+ public:
+  /// Null: errno has the reason.
+  vitrine_threads* get() {
+    const std::lock_guard lock(mutex_);
+    if (program_ == nullptr) {
+      const SignalsBlocked blocked;  // of the verifier
+      program_ = vitrine_threads::open_and_load();
+    }
+    return program_;
   }
-  return program;
-}
+
+ private:
+  std::mutex mutex_;
+  vitrine_threads* program_ = nullptr;
+};
 
 class LoadedIterator final : public ThreadIterator {
  public:
@@ -71,7 +78,7 @@ class LoadedIterator final : public ThreadIterator {
 
   Result<void> bind(int pidfd) {
     const KernelLog log;
-    program_ = loaded_program();
+    program_ = PerProcess<ThreadsProgram>::get().get();
     if (program_ == nullptr) return tl::unexpected(log.error("load the thread iterator", errno));
     bpf_iter_link_info which{};
     which.task.pid_fd = static_cast<__u32>(pidfd);

@@ -176,20 +176,21 @@ void allow_time(std::chrono::milliseconds time) {
 const Result<sandbox::Filter>& worker_filter() {
   // What libelf, libdw, malloc and vitrine's loop need: of each the old and the new form. Nothing that
   // could be done to another process is among them, such as tgkill or prlimit64.
-  static const auto filter =
-      sandbox::SystemCalls()
-          .allow({"read",         "pread64",      "lseek",         "close",
-                  "fstat",        "newfstatat",   "mmap",          "munmap",
-                  "mremap",       "brk",          "madvise",       "mprotect",
-                  "sendmsg",      "recvmsg",      "poll",          "ppoll",
-                  "futex",        "getrandom",    "clock_gettime", "getrusage",
-                  "setrlimit",    "getpid",       "gettid",        "rt_sigprocmask",
-                  "rt_sigreturn", "rt_sigaction", "sched_yield",   "restart_syscall",
-                  "rseq",         "exit",         "exit_group"})
-          // A tracer that has put a probe into our libraries makes these in our name.
-          .allow({"uretprobe", "uprobe"})
-          .trap({"openat", "open"})
-          .compile();
+  // Never destroyed: threads may start workers while the process ends.
+  static const auto& filter =
+      *new auto(sandbox::SystemCalls()
+                    .allow({"read",         "pread64",      "lseek",         "close",
+                            "fstat",        "newfstatat",   "mmap",          "munmap",
+                            "mremap",       "brk",          "madvise",       "mprotect",
+                            "sendmsg",      "recvmsg",      "poll",          "ppoll",
+                            "futex",        "getrandom",    "clock_gettime", "getrusage",
+                            "setrlimit",    "getpid",       "gettid",        "rt_sigprocmask",
+                            "rt_sigreturn", "rt_sigaction", "sched_yield",   "restart_syscall",
+                            "rseq",         "exit",         "exit_group"})
+                    // A tracer that has put a probe into our libraries makes these in our name.
+                    .allow({"uretprobe", "uprobe"})
+                    .trap({"openat", "open"})
+                    .compile());
   return filter;
 }
 

@@ -120,7 +120,9 @@ class Ring {
         page_(other.page_),
         pages_(other.pages_) {}
   Ring& operator=(Ring&&) = delete;
+  /// The kernel does not map it in a fork: at its place there is something else by then.
   ~Ring() {
+    if (!record_.is_here()) return;
     if (memory_ != nullptr) ::munmap(memory_, (pages_ + 1) * page_);
   }
 

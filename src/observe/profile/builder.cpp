@@ -17,6 +17,7 @@
 #include "base/interner.hpp"
 #include "base/limits.hpp"
 #include "base/pack.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "elf/file.hpp"
 #include "elf/notes.hpp"
@@ -287,7 +288,8 @@ void ProfileNames::begin_kernel() {
   };
   // Where no thread can be started, they are read when they are needed.
   std::call_once(kernel_begun_, [&] {
-    kernel_ = std::async(std::launch::async | std::launch::deferred, read).share();
+    const SignalsBlocked blocked;  // signals are for the other threads
+    *kernel_ = std::async(std::launch::async | std::launch::deferred, read).share();
   });
 }
 
@@ -330,7 +332,7 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
       }
       has_kernel = true;
       begin_kernel();
-      const auto& known = kernel_.get().symbols;
+      const auto& known = kernel_->get().symbols;
       const auto function = known ? known->find(place.address) : std::nullopt;
       if (function) put(at, {{std::string(function->name), {}, {}, 0, 0}});
     } else if (is_text) {
@@ -344,8 +346,8 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     }
   }
 
-  if (has_kernel && !kernel_.get().problem.empty())
-    profile.problems.push_back(kernel_.get().problem);
+  if (has_kernel && !kernel_->get().problem.empty())
+    profile.problems.push_back(kernel_->get().problem);
   symboliser_->allow(time_for_details(profile));
   files.ask(*symboliser_, unnamed.mappings);
   symboliser_->wait(budget);

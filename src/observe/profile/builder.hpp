@@ -159,7 +159,7 @@ class ProfileNames {
   std::size_t places_asked_ = 0, mappings_asked_ = 0;  ///< by ask_ahead(), of one profile
   AskKernel ask_kernel_;
   std::once_flag kernel_begun_;
-  std::shared_future<Kernel> kernel_;
+  EndsHere<std::shared_future<Kernel>> kernel_;  // its end waits for the thread
 };
 
 }  // namespace vitrine::observe
