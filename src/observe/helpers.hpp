@@ -9,7 +9,7 @@ namespace vitrine::observe {
 /// Ends those that no other thread uses; what needs one starts another.
 inline void end_helpers() {
   sandbox::end_unclaimed();
-  sandbox::FileOpener::of_this_process().end();
+  sandbox::FileOpener::of_this_process().end_if_unused();
 }
 
 }  // namespace vitrine::observe

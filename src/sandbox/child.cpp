@@ -104,7 +104,7 @@ namespace {
 struct OwnChildren {
   std::array<pid_t, 64> alive{};  ///< 0: free
   std::chrono::nanoseconds of_ended{0};
-  pid_t process = 0;  ///< whose children they are; 0: there were none
+  std::uint64_t process = 0;  ///< whose children they are (ProcessNumber); 0: there were none
 
   void add(pid_t pid) { replace(0, pid); }
   void remove(pid_t pid) { replace(pid, 0); }
@@ -117,9 +117,10 @@ struct OwnChildren {
 };
 OwnChildren& own_children() {
   static thread_local OwnChildren children;
-  if (children.process != ::getpid()) {  // those of another process
+  const auto process = ProcessNumber::get();
+  if (children.process != process) {  // those of another process
     children = {};
-    children.process = ::getpid();
+    children.process = process;
   }
   return children;
 }
@@ -260,6 +261,21 @@ int Child::reap() noexcept {
   return status;
 }
 
+namespace {
+
+/// Whether the process has ended by then, by its handle. Signals do not interrupt that.
+bool ends_within(std::chrono::milliseconds time, const FileDescriptor& handle) {
+  using Clock = std::chrono::steady_clock;
+  pollfd ending{handle.get(), POLLIN, 0};
+  for (const auto end = Clock::now() + time;;) {
+    const int got = ::poll(&ending, 1, static_cast<int>(std::max<std::int64_t>(time.count(), 0)));
+    if (got >= 0 || errno != EINTR) return got == 1;
+    time = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+  }
+}
+
+}  // namespace
+
 EndedChild Child::end_for_owner() noexcept {
   EndedChild ended{pid_, {}};
   if (pid_ < 0) return ended;
@@ -268,9 +284,7 @@ EndedChild Child::end_for_owner() noexcept {
     return {};
   }
   kill();
-  pollfd ending{handle_.get(), POLLIN, 0};
-  const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(time_to_end);
-  if (handle_ && ::poll(&ending, 1, static_cast<int>(time.count())) == 1) {
+  if (handle_ && ends_within(time_to_end, handle_)) {
     wait_for_end(ended.used);
     forget();
   } else {
@@ -303,14 +317,8 @@ void Child::end() noexcept {
   if (pid_ < 0) return;
   if (!is_own()) return forget();
   kill();
-  // A signal may interrupt a wait.
-  for (const auto end = std::chrono::steady_clock::now() + time_to_end; pid_ > 0;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0) break;
-    static_cast<void>(wait(left));
-  }
-  abandon();
+  static_cast<void>(wait(time_to_end));
+  abandon();  // if it is still there
 }
 
 void Child::abandon() noexcept {
@@ -327,8 +335,7 @@ std::optional<int> Child::wait(std::chrono::milliseconds time) {
     return 0;
   }
   if (!handle_) return wait_without_handle(time);
-  pollfd ending{handle_.get(), POLLIN, 0};
-  if (::poll(&ending, 1, static_cast<int>(time.count())) != 1) return std::nullopt;
+  if (!ends_within(time, handle_)) return std::nullopt;
   return reap();
 }
 

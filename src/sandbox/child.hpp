@@ -4,6 +4,13 @@
 //
 // Ownership: a Child is of the process that started or adopted it, and so is all that is counted of children. A
 // copy that another process has by a fork is not that one's child: it only forgets it (base/own_process.hpp).
+// Any thread may end it, one at a time; it ends with the thread that started it (drop_privileges()). It is counted until it
+// has been reaped, by this code or by a host that reaps all its children: then waitid(2) by the handle finds none. Its
+// number may be that of another process by then, so it is killed and waited for by the handle alone.
+//
+// A fork of a host with several threads copies locks that no thread will unlock. What several threads share is therefore made
+// anew in a fork (PerProcess), and what this code runs in a child before it is confined is async-signal-safe, or what
+// fork(3) itself makes safe (malloc). A child that hangs in another lock ends by the time limit of its request.
 #pragma once
 
 #include <sys/socket.h>

@@ -34,7 +34,6 @@
 #include "base/per_thread.hpp"
 #include "sandbox/capabilities.hpp"
 #include "sandbox/confinement.hpp"
-#include "sandbox/seats.hpp"
 #include "sandbox/worker.hpp"
 
 namespace vitrine::sandbox {
@@ -439,7 +438,6 @@ Result<void> FileOpener::begin() {
   // What it forks is of the thread that began it.
   forks_ = forks_ && is_first_thread();
   if (forks_) static_cast<void>(worker_filter());  // which must be before the fork
-  const SeatReservation seat(false);
   child_ = TRY(Child::start(Kind::forked, [&] { serve_files(its.get(), parent); }));
   channel_.emplace(std::move(own_end));
   return {};
@@ -456,6 +454,14 @@ Result<void> FileOpener::start() {
 
 void FileOpener::end() {
   const std::lock_guard lock(mutex_);
+  forks_ = false;
+  channel_.reset();
+  child_.end();
+}
+
+void FileOpener::end_if_unused() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
   forks_ = false;
   channel_.reset();
   child_.end();

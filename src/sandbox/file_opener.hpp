@@ -79,6 +79,8 @@ class FileOpener {
 
   /// Ends the process; the next one forks no workers. For the thread that started it.
   void end();
+  /// The same, from any thread, but where another thread is using it at this time.
+  void end_if_unused();
 
   /// A worker (serve_alone()) that the opener has forked, as a child of this process. Errors: failed (also where it
   /// was not start()ed, or another thread than the first has had to begin it since, or it is busy).

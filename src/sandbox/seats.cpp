@@ -21,21 +21,28 @@ class Seats {
     changed_.notify_all();
   }
 
-  void reserve(bool waits) {
+  /// In the order of the calls: a thread that has given up its seat for others does not take it back at once.
+  void reserve() {
     constexpr std::chrono::seconds longest_wait(2);
-    constexpr std::chrono::milliseconds between_looks(1);  // many releases: none notifies
+    constexpr std::chrono::milliseconds between_looks(1);  // time alone makes one idle enough
     const auto until = Seat::Clock::now() + longest_wait;
     std::unique_lock lock(mutex_);
-    while (Child::alive() + reserved_ >= max_children) {
+    const pthread_t self = ::pthread_self();
+    queue_.push_back(self);
+    ++waiting_;
+    const auto place = [&] { return std::ranges::find(queue_, self); };
+    while (taken() + (place() - queue_.begin()) >= max_seats) {
       const auto now = Seat::Clock::now();
       if (Seat* const one = to_end(now)) {
-        static_cast<void>(end(*one));
-      } else if (now < until && can_become_free(waits)) {
+        end_some([&](const Seat* seat) { return seat == one; });
+      } else if (now < until && can_become_free(self)) {
         changed_.wait_for(lock, between_looks);
       } else {
         break;
       }
     }
+    queue_.erase(place());
+    --waiting_;
     ++reserved_;
   }
   void give_back() {
@@ -44,31 +51,57 @@ class Seats {
     changed_.notify_all();
   }
 
+  [[nodiscard]] bool has_waiting() const { return waiting_.load() > 0; }
+  /// That of the calling thread, which has released it, for those that wait.
+  void give_up(const Seat& own) {
+    const std::lock_guard lock(mutex_);
+    const bool is_needed = taken() + static_cast<int>(queue_.size()) > max_seats;
+    if (!is_needed || !has_had_its_slice(own, Seat::Clock::now())) return;
+    end_some([&](const Seat* seat) { return seat == &own; });
+    changed_.notify_all();
+  }
+
   void end_idle() {
     const std::lock_guard lock(mutex_);
     const auto now = Seat::Clock::now();
-    for (Seat* seat : seats_)
-      if (now - seat->since_.load() >= seat->idle_) static_cast<void>(end(*seat));
+    end_some([&](const Seat* seat) { return now - seat->since_.load() >= seat->idle_; });
   }
   void end_unclaimed() {
     const std::lock_guard lock(mutex_);
-    for (Seat* seat : seats_) static_cast<void>(end(*seat));
+    end_some([](const Seat*) { return true; });
+  }
+
+  int taken_or_reserved() {
+    const std::lock_guard lock(mutex_);
+    return taken();
   }
 
  private:
   using State = Seat::State;
 
-  /// False: it is claimed, or has ended.
-  static bool end(Seat& seat) {
-    State idle = State::idle;
-    if (!seat.state_.compare_exchange_strong(idle, State::ended)) return false;
-    seat.ended_ = seat.process_.end_for_owner();
-    return true;
+  // All under the mutex.
+
+  [[nodiscard]] int taken() const { return static_cast<int>(seats_.size()) + reserved_; }
+
+  /// Those that are not claimed.
+  template <class Wanted>
+  void end_some(Wanted wanted) {
+    std::erase_if(seats_, [&](Seat* seat) {
+      State idle = State::idle;
+      if (!wanted(seat) || !seat->state_.compare_exchange_strong(idle, State::ended)) return false;
+      seat->ended_ = seat->process_.end_for_owner();
+      return true;
+    });
+  }
+
+  static bool has_had_its_slice(const Seat& seat, Seat::Clock::time_point now) {
+    constexpr std::chrono::milliseconds slice(50);
+    return now - seat.begun_ >= slice;
   }
 
   /// Null: there is none now.
   Seat* to_end(Seat::Clock::time_point now) {
-    constexpr std::chrono::milliseconds of_no_use(2), slice(50);
+    constexpr std::chrono::milliseconds of_no_use(2);
     Seat* found = nullptr;
     const auto comes_first = [](const Seat& a, const Seat& b) {
       if (a.kind_ != b.kind_) return a.kind_ == Seat::Kind::worker;
@@ -76,26 +109,24 @@ class Seats {
     };
     for (Seat* seat : seats_) {
       if (seat->state_.load() != State::idle) continue;
-      if (now - seat->since_.load() < of_no_use && now - seat->begun_ < slice) continue;
+      if (now - seat->since_.load() < of_no_use && !has_had_its_slice(*seat, now)) continue;
       if (found == nullptr || comes_first(*seat, *found)) found = seat;
     }
     return found;
   }
 
-  /// `waits`: also for what is claimed.
-  bool can_become_free(bool waits) {
-    const pthread_t self = ::pthread_self();
-    return (waits && reserved_ > 0) || std::ranges::any_of(seats_, [&](const Seat* seat) {
-             const State state = seat->state_.load();
-             return state == State::idle ||
-                    (waits && state == State::claimed && seat->claimed_by_.load() != self);
+  bool can_become_free(pthread_t self) {
+    return reserved_ > 0 || std::ranges::any_of(seats_, [&](const Seat* seat) {
+             return seat->state_.load() == State::idle || seat->claimed_by_.load() != self;
            });
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Seat*> seats_;
+  std::vector<Seat*> seats_;  ///< those that are not ended
   int reserved_ = 0;
+  std::vector<pthread_t> queue_;  ///< threads in reserve(), the first comes first
+  std::atomic<int> waiting_{0};   ///< as many, for threads without the mutex
 };
 
 Seat::Seat(Kind kind, Child process, std::chrono::milliseconds idle)
@@ -105,6 +136,7 @@ Seat::Seat(Kind kind, Child process, std::chrono::milliseconds idle)
 
 Seat::~Seat() {
   if (!owner_.is_here()) return;
+  if (claim()) process_.end();
   all_.remove(*this);
   if (ended_) Child::take_account(*ended_);
 }
@@ -120,11 +152,13 @@ bool Seat::claim() {
 void Seat::release() {
   since_ = Clock::now();
   State claimed = State::claimed;
-  state_.compare_exchange_strong(claimed, State::idle);
+  if (state_.compare_exchange_strong(claimed, State::idle) && all_.has_waiting() &&
+      owner_.is_here())
+    all_.give_up(*this);
 }
 
-SeatReservation::SeatReservation(bool waits) {
-  Seats::all().reserve(waits);
+SeatReservation::SeatReservation() {
+  Seats::all().reserve();
 }
 
 SeatReservation::~SeatReservation() {
@@ -137,6 +171,10 @@ void end_idle_workers() {
 
 void end_unclaimed() {
   Seats::all().end_unclaimed();
+}
+
+int taken_seats() {
+  return Seats::all().taken_or_reserved();
 }
 
 }  // namespace vitrine::sandbox

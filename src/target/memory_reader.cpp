@@ -241,16 +241,17 @@ constexpr auto time_to_die = 1s;
 constexpr auto time_to_run = 10s;  // on a machine that has much else to do
 constexpr auto idle_for_ever = std::chrono::hours(24 * 365);
 
-/// Made before the first clone: nothing may be allocated after it.
+/// Made before the first clone: nothing may be allocated after it. Never destroyed: threads may read while the process
+/// ends.
 const sandbox::Filter* reader_filter() {
-  static const auto filter =
-      sandbox::SystemCalls()
-          .allow({"process_vm_readv", "pread64", "openat", "read", "ioctl", "recvmsg", "sendmsg",
-                  "close", "clock_gettime", "sched_getaffinity", "restart_syscall", "rt_sigreturn",
-                  "exit_group"})
-          // A tracer that has put a probe into our libraries makes these in our name.
-          .allow({"uretprobe", "uprobe"})
-          .compile();
+  static const auto& filter =
+      *new auto(sandbox::SystemCalls()
+                    .allow({"process_vm_readv", "pread64", "openat", "read", "ioctl", "recvmsg",
+                            "sendmsg", "close", "clock_gettime", "sched_getaffinity",
+                            "restart_syscall", "rt_sigreturn", "exit_group"})
+                    // A tracer that has put a probe into our libraries makes these in our name.
+                    .allow({"uretprobe", "uprobe"})
+                    .compile());
   return filter ? &*filter : nullptr;
 }
 
@@ -279,6 +280,7 @@ void MemoryReader::forget_after_fork() {
   seat_.reset();
   stuck_.clear();
   socket_ = FileDescriptor();
+  if (own_proc_ >= 0) ::close(std::exchange(own_proc_, -1));
   owner_.renew();
 }
 
@@ -295,7 +297,7 @@ bool MemoryReader::begin() {
   socket_ = FileDescriptor(pair[0]);
   const FileDescriptor its(pair[1]);
   const pid_t parent = ::getpid();
-  const sandbox::SeatReservation place(true);
+  const sandbox::SeatReservation reserved;
   auto child = sandbox::Child::start(sandbox::Kind::quiet,
                                      [&] { serve(*buffer_, its.get(), parent, filter); });
   // The next child of our program has no business at it.
@@ -303,7 +305,7 @@ bool MemoryReader::begin() {
   if (!child) return false;
   seat_ = std::make_unique<sandbox::Seat>(sandbox::Seat::Kind::reader, std::move(*child),
                                           idle_for_ever);
-  return seat_->claim() && seat_->process().handle() >= 0;
+  return seat_->process().handle() >= 0;
 }
 
 /// False: there is none.
@@ -363,11 +365,16 @@ MemoryReader::Response MemoryReader::ask(const ProcRequest& request, Clock::dura
   }
   auto response = ask_by(fill, request.directory, time);
   response.more = response.error == 0 && !response.stalled && buffer_ && buffer_->more;
-  if (!response.more) release();  // else it has the file open
+  if (!response.more) release();  // else it has the file open, until end_file()
   // We may have rights over the process that the reader has not: it is our child, or has our
   // capabilities. It waited for the locks before it was refused, so they are free now.
   const bool refused = !response.stalled && (response.error == EPERM || response.error == EACCES);
   return refused && request.directory >= 0 ? read_in_process(request.directory) : response;
+}
+
+void MemoryReader::end_file() {
+  if (own_proc_ >= 0) ::close(std::exchange(own_proc_, -1));
+  release();
 }
 
 /// The request that is in the buffer.

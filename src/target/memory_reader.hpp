@@ -211,6 +211,14 @@ class MemoryReader {
     Address from = 0;  ///< mappings that end after it
   };
   Response ask(const ProcRequest& request, Clock::duration time);
+  /// Of the file of the last ProcRequest, no more is asked for. Until then, or its end, the seat stays claimed.
+  void end_file();
+  struct FileEnd {  ///< calls it at the end of a scope, for the reader of this thread
+    FileEnd() = default;
+    FileEnd(const FileEnd&) = delete;
+    FileEnd& operator=(const FileEnd&) = delete;
+    ~FileEnd() { of_this_thread().end_file(); }
+  };
 
   /// For all that this thread reads, whosesoever it is.
   TimeoutBudget& budget() { return budget_; }

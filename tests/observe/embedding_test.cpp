@@ -11,23 +11,26 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 #include <vitrine/labels.hpp>
+#include <vitrine/observe/context.hpp>
 #include <vitrine/observe/helpers.hpp>
 #include <vitrine/observe/labels.hpp>
 #include <vitrine/observe/probes.hpp>
 #include <vitrine/observe/profile.hpp>
 #include <vitrine/observe/trace.hpp>
 
+#include "support/own_children.hpp"
+
 namespace {
 
 using namespace std::chrono_literals;
+using vitrine::test::children;
+using vitrine::test::children_at_once;
 namespace observer = vitrine::observer;
 
 __attribute__((noinline)) void fire(int number) {
@@ -200,18 +203,9 @@ TEST(Embedding, AForkThatDestroysItsTraceChangesNothingForTheParent) {
   }
 }
 
-/// By the kernel's count, of all threads.
-int children() {
-  int count = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::ifstream in(task.path() / "children");
-    for (pid_t child; in >> child;) ++count;
-  }
-  return count;
-}
-
 TEST(Embedding, ManyThreadsHaveFiveHelpersTogether) {
-  constexpr int users = 8, most = 5;
+  constexpr int users = 8;
+  constexpr std::size_t most = 5;
   std::atomic<int> done{0}, failed{0};
   std::atomic<bool> over{false};
   std::vector<std::jthread> threads;
@@ -224,18 +218,47 @@ TEST(Embedding, ManyThreadsHaveFiveHelpersTogether) {
       ++done;
       while (!over) std::this_thread::sleep_for(1ms);  // its helpers live as long as it does
     });
-  int seen = 0;
+  std::size_t seen = 0;
   while (done < users) {
-    seen = std::max(seen, children());
+    seen = std::max(seen, children_at_once().size());
     std::this_thread::sleep_for(1ms);
   }
   EXPECT_LE(seen, most);
-  EXPECT_LE(children(), most);
+  EXPECT_GE(seen, 2U);  // else nothing has been seen
+  EXPECT_LE(children().size(), most);
   EXPECT_TRUE(observer::read_labels(getpid()));
   EXPECT_TRUE(observer::probes_of_process(getpid()));
-  EXPECT_LE(children(), most);
+  EXPECT_LE(children().size(), most);
   over = true;
   EXPECT_EQ(failed, 0);
+}
+
+/// A thread that has used the library and lives on does not keep what others could use.
+TEST(Embedding, ThreadsThatAreIdleKeepNoHelperFromOthers) {
+  std::atomic<bool> over{false};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 8; ++i) {
+    std::atomic<bool> done{false};
+    threads.emplace_back([&over, is_done = &done] {
+      EXPECT_TRUE(observer::read_labels(getpid()));
+      static_cast<void>(observer::read_context(getpid()));  // there is none
+      EXPECT_TRUE(observer::probes_of_process(getpid()));
+      *is_done = true;
+      while (!over) std::this_thread::sleep_for(1ms);
+    });
+    while (!done) std::this_thread::sleep_for(1ms);
+  }
+  observer::end_helpers();  // those that no thread uses
+  EXPECT_TRUE(children().empty());
+  over = true;
+}
+
+TEST(Embedding, APlugInThatUsesTheLibraryCanBeUnloaded) {
+  EXPECT_EQ(status_of_child([] {
+              ::execl(PLUGIN_HOST, PLUGIN_HOST, PLUGIN, nullptr);
+              return 127;
+            }),
+            0);
 }
 
 TEST(Embedding, WhatIsOpenedWithStopSetIsInterrupted) {
@@ -265,9 +288,9 @@ TEST(Embedding, HelpersEndWhereTheHostWantsItAndAreStartedAgain) {
   for (int round = 0; round < 2; ++round) {
     EXPECT_TRUE(observer::read_labels(getpid()));
     EXPECT_TRUE(observer::probes_of_process(getpid()));
-    EXPECT_GT(children(), 0);
+    EXPECT_FALSE(children().empty());
     observer::end_helpers();
-    EXPECT_EQ(children(), 0);  // zombies would count, too
+    EXPECT_TRUE(children().empty());  // zombies would count, too
   }
 }
 

@@ -11,7 +11,7 @@ namespace vitrine::observer {
 inline namespace v1 {
 
 /// Ends the helper processes that no other thread is using at this time, and waits for their end. The next
-/// call of the library that needs one starts another.
+/// call of the library that needs one starts another: what is open stays of use.
 ///
 /// For a program that executes another one in its place: the helpers would end, too, but some of them raise no SIGCHLD,
 /// and only wait(2) with __WALL finds them, so that the other program, which does not know of them, would keep
