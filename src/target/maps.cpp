@@ -198,7 +198,7 @@ Result<bool> each_mapping(int proc_dir, const std::string& path, QueryFilter fil
                                         ? SharedBuffer::Proc::readable_mappings
                                         : SharedBuffer::Proc::executable_mappings,
                                     0};
-  const MemoryReader::FileEnd end;
+  const MemoryReader::FileEnd end(MemoryReader::of_this_thread());
   for (std::size_t count = 0;;) {
     const auto response = ask_proc(request);
     if (response.error == ENOTTY || response.error == EINVAL)

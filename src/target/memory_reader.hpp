@@ -213,11 +213,16 @@ class MemoryReader {
   Response ask(const ProcRequest& request, Clock::duration time);
   /// Of the file of the last ProcRequest, no more is asked for. Until then, or its end, the seat stays claimed.
   void end_file();
-  struct FileEnd {  ///< calls it at the end of a scope, for the reader of this thread
-    FileEnd() = default;
+  /// Calls it at the end of a scope.
+  class FileEnd {
+   public:
+    explicit FileEnd(MemoryReader& reader) : reader_(reader) {}
     FileEnd(const FileEnd&) = delete;
     FileEnd& operator=(const FileEnd&) = delete;
-    ~FileEnd() { of_this_thread().end_file(); }
+    ~FileEnd() { reader_.end_file(); }
+
+   private:
+    MemoryReader& reader_;
   };
 
   /// For all that this thread reads, whosesoever it is.

@@ -88,7 +88,7 @@ tl::unexpected<Error> proc_error(const std::string& path, const MemoryReader::Re
 Result<void> read_blocking_at(int dir, const std::string& path,
                               const std::function<bool(std::string_view)>& each) {
   MemoryReader::ProcRequest request{dir, path.c_str(), SharedBuffer::Proc::text, 0};
-  const MemoryReader::FileEnd end;
+  const MemoryReader::FileEnd end(MemoryReader::of_this_thread());
   for (;;) {
     const auto response = ask_proc(request);
     if (response.stalled || response.error != 0) return proc_error(path, response);

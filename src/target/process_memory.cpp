@@ -139,7 +139,7 @@ bool ProcessMemory::recover(int error) {
     if (!follow_live_thread()) return false;
   } else {
     // To open it takes the same lock as to open auxv, which the reader can be left behind with.
-    const MemoryReader::FileEnd end;
+    const MemoryReader::FileEnd end(MemoryReader::of_this_thread());
     if (ask_proc(
             {proc_dir_, fmt::format("task/{}/auxv", tid_).c_str(), SharedBuffer::Proc::text, 0})
             .stalled)
