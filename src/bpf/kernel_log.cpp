@@ -79,8 +79,8 @@ KernelLog::~KernelLog() {
 Error KernelLog::error(const std::string& doing, int error) const {
   error = std::abs(error);
   // A signal that ends the verifier early leaves a log, too. (Loads block signals, but the kernel has others of its own, as
-  // before a suspend.)
-  if (error == EAGAIN || error == EINTR)
+  // before a suspend.) Of memory that is mapped, EAGAIN means RLIMIT_MEMLOCK.
+  if (error == EINTR || (error == EAGAIN && text_.find("load") != std::string::npos))
     return {ErrorCode::interrupted, fmt::format("cannot {}: interrupted by a signal", doing),
             "try again"};
   // The verifier's errno is a refusal, too, but no right would change it.

@@ -1,6 +1,7 @@
 // The observing library in a host program that has signals, forks and threads of its own.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -15,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 #include <vitrine/labels.hpp>
 #include <vitrine/observe/context.hpp>
@@ -183,6 +185,41 @@ TEST(Embedding, AForkThatDestroysItsProfilerChangesNothingForTheParent) {
       EXPECT_TRUE(has_samples(*profiler));
     }
   }
+}
+
+/// Memory of many sizes, which takes the place of what is not mapped in a fork.
+class Memory {
+ public:
+  Memory() {
+    for (std::size_t size = 4096; size <= (4U << 20); size += size / 2 / 4096 * 4096 + 4096)
+      for (int i = 0; i < 8; ++i) {
+        void* const at =
+            ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at != MAP_FAILED) parts_.push_back({static_cast<volatile char*>(at), size});
+      }
+  }
+  /// A signal ends the process where it is not.
+  void touch() {
+    for (const auto& [at, size] : parts_)
+      for (std::size_t i = 0; i < size; i += 4096) at[i] = 1;
+  }
+
+ private:
+  std::vector<std::pair<volatile char*, std::size_t>> parts_;
+};
+
+TEST(Embedding, AForkThatDestroysItsProfilerKeepsItsMemory) {
+  const Busy busy;
+  auto opened = observer::Profiler::open(profile_of(busy.pid()));
+  ASSERT_TRUE(opened) << opened.error().message;
+  const auto profiler = std::make_unique<observer::Profiler>(std::move(*opened));
+  EXPECT_EQ(status_of_child([&] {
+              Memory own;
+              delete profiler.get();
+              own.touch();
+              return 0;
+            }),
+            0);
 }
 
 TEST(Embedding, AForkThatDestroysItsTraceChangesNothingForTheParent) {
