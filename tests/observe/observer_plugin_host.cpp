@@ -1,4 +1,4 @@
-// plugin_host PLUGIN: loads a plug-in, uses it in a thread, and unloads it before that thread ends.
+// observer_plugin_host PLUGIN: loads a plug-in, uses it in a thread, and unloads it before that thread ends.
 #include <dlfcn.h>
 
 #include <cstdio>
