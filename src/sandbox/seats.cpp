@@ -11,9 +11,11 @@ class Seats {
  public:
   static Seats& all() { return PerProcess<Seats>::get(); }
 
-  void add(Seat& seat) {
+  void add(Seat& seat, SeatReservation& reserved) {
     const std::lock_guard lock(mutex_);
     seats_.push_back(&seat);
+    --reserved_;
+    reserved.is_used_ = true;
   }
   void remove(Seat& seat) {
     const std::lock_guard lock(mutex_);
@@ -45,7 +47,8 @@ class Seats {
     --waiting_;
     ++reserved_;
   }
-  void give_back() {
+  void give_back(const SeatReservation& reserved) {
+    if (reserved.is_used_) return;
     const std::lock_guard lock(mutex_);
     --reserved_;
     changed_.notify_all();
@@ -129,9 +132,9 @@ class Seats {
   std::atomic<int> waiting_{0};   ///< as many, for threads without the mutex
 };
 
-Seat::Seat(Kind kind, Child process, std::chrono::milliseconds idle)
+Seat::Seat(SeatReservation& reserved, Kind kind, Child process, std::chrono::milliseconds idle)
     : all_(Seats::all()), kind_(kind), process_(std::move(process)), idle_(idle) {
-  all_.add(*this);
+  all_.add(*this, reserved);
 }
 
 Seat::~Seat() {
@@ -162,7 +165,7 @@ SeatReservation::SeatReservation() {
 }
 
 SeatReservation::~SeatReservation() {
-  Seats::all().give_back();
+  Seats::all().give_back(*this);
 }
 
 void end_idle_workers() {

@@ -49,6 +49,19 @@ inline constexpr int max_children = max_seats + 1;
 
 class Seats;
 
+/// Room for one more child: until it has its Seat, or this ends without that.
+class SeatReservation {
+ public:
+  SeatReservation();
+  ~SeatReservation();
+  SeatReservation(const SeatReservation&) = delete;
+  SeatReservation& operator=(const SeatReservation&) = delete;
+
+ private:
+  friend class Seats;
+  bool is_used_ = false;
+};
+
 /// Of one process.
 class Seat {
  public:
@@ -57,7 +70,7 @@ class Seat {
   enum class Kind : std::uint8_t { worker, reader };
 
   /// `idle`: it may be ended when it has not been claimed for as long. Claimed, for its maker.
-  Seat(Kind kind, Child process, std::chrono::milliseconds idle);
+  Seat(SeatReservation& reserved, Kind kind, Child process, std::chrono::milliseconds idle);
   /// Ends the process.
   ~Seat();
   Seat(const Seat&) = delete;
@@ -87,15 +100,6 @@ class Seat {
   std::atomic<Clock::time_point> since_{begun_};  ///< when it was released
   std::atomic<pthread_t> claimed_by_{::pthread_self()};
   std::optional<EndedChild> ended_;  ///< by others; under the mutex
-};
-
-/// Room for one more child, until this ends: what was started by then has a Seat.
-class SeatReservation {
- public:
-  SeatReservation();
-  ~SeatReservation();
-  SeatReservation(const SeatReservation&) = delete;
-  SeatReservation& operator=(const SeatReservation&) = delete;
 };
 
 /// Ends the processes that have been idle for as long as they may be.

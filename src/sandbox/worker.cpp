@@ -163,11 +163,11 @@ Result<Worker> Worker::start(const char* name, const Limits& wanted, const MakeS
   const pid_t parent = ::getpid();
   static_cast<void>(worker_filter());
   const Limits limits = with_share(wanted);
-  const SeatReservation reserved;
+  SeatReservation reserved;
   auto process = TRY(sandbox::Child::start(sandbox::Kind::forked, [&, socket = its.get()] {
     serve(socket, parent, name, limits, make);
   }));
-  return Worker(Channel(std::move(own_end)), std::move(process), limits);
+  return Worker(reserved, Channel(std::move(own_end)), std::move(process), limits);
 }
 
 Result<Worker> Worker::start_alone(const char* name, const Limits& wanted, MakeServiceAlone make) {
@@ -175,22 +175,24 @@ Result<Worker> Worker::start_alone(const char* name, const Limits& wanted, MakeS
     auto [own_end, its] = TRY(connect_to_worker());
     WorkerSettings settings{{}, with_share(wanted), make};
     std::strncpy(settings.name, name, sizeof settings.name - 1);
-    const SeatReservation reserved;
+    SeatReservation reserved;
     auto forked = FileOpener::of_this_process().fork_worker(std::as_bytes(std::span(&settings, 1)),
                                                             its.get());
-    if (forked) return Worker(Channel(std::move(own_end)), std::move(*forked), settings.limits);
+    if (forked)
+      return Worker(reserved, Channel(std::move(own_end)), std::move(*forked), settings.limits);
   }
   return start(name, wanted, make);
 }
 
-Worker::Worker(Channel channel, sandbox::Child process, const Limits& limits)
+Worker::Worker(SeatReservation& reserved, Channel channel, sandbox::Child process,
+               const Limits& limits)
     : channel_(std::move(channel)),
       limits_(limits),
       time_(limits.time),
       schedstat_(open_file_of(process.pid(), "schedstat")),
       statm_(open_file_of(process.pid(), "statm")),
       at_first_(used_memory(statm_).resident) {
-  seat_ = std::make_unique<Seat>(Seat::Kind::worker, std::move(process), limits.idle);
+  seat_ = std::make_unique<Seat>(reserved, Seat::Kind::worker, std::move(process), limits.idle);
   seat_->release();
 }
 

@@ -99,7 +99,7 @@ class Worker {
   [[nodiscard]] std::chrono::nanoseconds cpu_time() const;
 
  private:
-  Worker(Channel channel, sandbox::Child process, const Limits& limits);
+  Worker(SeatReservation& reserved, Channel channel, sandbox::Child process, const Limits& limits);
 
   Result<std::vector<std::byte>> ask_claimed(std::span<const std::byte> request, int file,
                                              std::size_t most, const Open& open);

@@ -297,13 +297,13 @@ bool MemoryReader::begin() {
   socket_ = FileDescriptor(pair[0]);
   const FileDescriptor its(pair[1]);
   const pid_t parent = ::getpid();
-  const sandbox::SeatReservation reserved;
+  sandbox::SeatReservation reserved;
   auto child = sandbox::Child::start(sandbox::Kind::quiet,
                                      [&] { serve(*buffer_, its.get(), parent, filter); });
   // The next child of our program has no business at it.
   ::madvise(room, sizeof(SharedBuffer), MADV_DONTFORK);
   if (!child) return false;
-  seat_ = std::make_unique<sandbox::Seat>(sandbox::Seat::Kind::reader, std::move(*child),
+  seat_ = std::make_unique<sandbox::Seat>(reserved, sandbox::Seat::Kind::reader, std::move(*child),
                                           idle_for_ever);
   return seat_->process().handle() >= 0;
 }

@@ -161,10 +161,12 @@ class SeatOwner {
 
  private:
   void start() {
-    const SeatReservation reserved;
+    SeatReservation reserved;
+    if (random_() % 8 == 0) return;  // it could not be started
     Child child = waiting_child();
     pid_ = child.pid();
-    seat_ = std::make_unique<Seat>(random_() % 2 == 0 ? Seat::Kind::worker : Seat::Kind::reader,
+    seat_ = std::make_unique<Seat>(reserved,
+                                   random_() % 2 == 0 ? Seat::Kind::worker : Seat::Kind::reader,
                                    std::move(child), std::chrono::milliseconds(random_() % 5));
     is_claimed_ = true;
     is_gone_ = false;
@@ -239,8 +241,8 @@ TEST(Seats, HaveTurnsWhereAllAreInUse) {
   for (int i = 0; i < users; ++i)
     threads.emplace_back([&] {
       for (int turn = 0; turn < 3; ++turn) {
-        const SeatReservation reserved;
-        Seat seat(Seat::Kind::reader, waiting_child(), 1h);
+        SeatReservation reserved;
+        Seat seat(reserved, Seat::Kind::reader, waiting_child(), 1h);
         do seat.release();
         while (seat.claim());  // until it is ended, for others
       }
@@ -264,7 +266,8 @@ TEST(Seats, AreGivenBackWhateverSignalsCome) {
   const itimerval often{{0, 100}, {0, 100}}, never{};
   ::setitimer(ITIMER_REAL, &often, nullptr);
   for (int i = 0; i < 200; ++i) {
-    Seat seat(Seat::Kind::worker, waiting_child(), 0ms);
+    SeatReservation reserved;
+    Seat seat(reserved, Seat::Kind::worker, waiting_child(), 0ms);
     seat.release();
     end_unclaimed();
     EXPECT_FALSE(seat.claim());
@@ -276,7 +279,8 @@ TEST(Seats, AreGivenBackWhateverSignalsCome) {
 }
 
 TEST(Seats, OfAForkAreItsOwn) {
-  Seat seat(Seat::Kind::worker, waiting_child(), 1h);
+  SeatReservation reserved;
+  Seat seat(reserved, Seat::Kind::worker, waiting_child(), 1h);
   const pid_t pid = seat.process().pid();
   const int status = test::in_child([&] {
     if (seat.claim() || taken_seats() != 0) return 1;
