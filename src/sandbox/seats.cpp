@@ -23,7 +23,7 @@ class Seats {
     changed_.notify_all();
   }
 
-  /// In the order of the calls: a thread that has given up its seat for others does not take it back at once.
+  /// In the order of the calls: a thread whose process was ended for others does not take its seat again at once.
   void reserve() {
     constexpr std::chrono::seconds longest_wait(2);
     constexpr std::chrono::milliseconds between_looks(1);  // time alone makes one idle enough
