@@ -142,7 +142,12 @@ Broken value_present(const ThreadLabels& reading) {
 }
 
 Broken key_readable(const ThreadLabels& reading) {
-  return first_defect(reading, SetRule::key_readable);
+  const auto nothing = first_defect(reading, SetRule::key_readable);
+  return nothing ? nothing : unreadable_part(reading, "key");
+}
+
+Broken value_readable(const ThreadLabels& reading) {
+  return unreadable_part(reading, "value");
 }
 
 Broken repeated(const ThreadLabels& reading) {
@@ -188,6 +193,10 @@ constexpr ReadingRule live_label_table[] = {
     {{"labels.key-readable", labels_profiles, required, "Every key points to readable bytes",
       exposed_symbols, "free a key after its label is no longer in force", "all"},
      key_readable},
+    {{"labels.value-readable", labels_profiles, required, "Every value points to readable bytes",
+      exposed_symbols,
+      "free a value after its label is no longer in force; give the length that it has", "all"},
+     value_readable},
     {{"labels.whole", labels_profiles, advised,
       "Every set fits the limits of readers: 256 labels, keys of 1 KiB, values of 16 KiB",
       "vitrine, limits", "publish fewer and shorter labels", "vitrine, context-reader"},

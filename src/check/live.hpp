@@ -14,6 +14,7 @@
 #include "base/notes.hpp"
 #include "check/context.hpp"
 #include "check/rule.hpp"
+#include "format/unreadable.hpp"
 #include "observe/labels/labels.hpp"
 
 namespace vitrine::check {
@@ -67,16 +68,36 @@ inline std::optional<Breach> first_defect(const observe::ThreadLabels& reading,
   return found == defects.end() ? std::nullopt : std::optional<Breach>(found->text);
 }
 
-/// Why the thread's labels could not be read, by its publisher's fault.
+/// The first truncation that `is` that.
+template <class Is>
+std::optional<Breach> first_cut(const observe::ThreadLabels& reading, Is is) {
+  if (!reading.set) return std::nullopt;
+  const auto& all = reading.set->truncated;
+  const auto found = std::ranges::find_if(all, is);
+  return found == all.end() ? std::nullopt
+                            : std::optional<Breach>(found->what + ": " + found->detail);
+}
+
+/// What of `what` is not there, though its publisher counts it.
+inline std::optional<Breach> unreadable_part(const observe::ThreadLabels& reading,
+                                             std::string_view what) {
+  return first_cut(reading, [&](const format::Truncation& one) {
+    return one.what == what && format::is_unreadable(one);
+  });
+}
+
+/// Why the thread's labels could not be read, or not all of them, by its publisher's fault.
 inline std::optional<Breach> unreadable(const observe::ThreadLabels& reading) {
-  if (reading.set || reading.set.error().code != ErrorCode::malformed) return std::nullopt;
-  return reading.set.error().message;
+  if (!reading.set && reading.set.error().code == ErrorCode::malformed)
+    return reading.set.error().message;
+  const auto entries = unreadable_part(reading, "labels");
+  return entries ? entries : unreadable_part(reading, "attributes");
 }
 
 /// What a limit cut.
 inline std::optional<Breach> cut(const observe::ThreadLabels& reading) {
-  if (!reading.set || reading.set->truncated.empty()) return std::nullopt;
-  return reading.set->truncated.front().what + ": " + reading.set->truncated.front().detail;
+  return first_cut(reading,
+                   [](const format::Truncation& one) { return !format::is_unreadable(one); });
 }
 
 }  // namespace vitrine::check

@@ -4,17 +4,27 @@
 
 #include <array>
 #include <bitset>
+#include <string_view>
+#include <unordered_set>
 
 #include "abi/custom_labels.hpp"
 #include "abi/elastic.hpp"
 #include "abi/thread_context.hpp"
 #include "base/text.hpp"
 #include "format/decode.hpp"
+#include "format/unreadable.hpp"
 
 namespace vitrine::format {
 namespace {
 
 namespace layout = abi::custom_labels;
+
+/// No user memory is at or above it (x86-64 with five levels and aarch64 have 56 bits at most).
+constexpr Address end_of_addresses = Address{1} << 57;
+
+// How details of truncations end that no limit made (is_unreadable).
+constexpr std::string_view not_readable = "the rest is not readable";
+constexpr std::string_view beyond_memory = "the rest is beyond all memory";
 
 constexpr std::size_t entries_per_read = 256;  // 8 KiB: nearly every set in one read
 
@@ -69,6 +79,7 @@ class ArrayDecoder {
   Memory& memory_;
   bool is_copy_;
   SetBuilder set_;
+  std::unordered_set<std::string> without_value_;  ///< keys of entries with a null value
   std::uint64_t count_ = 0;
   std::vector<Candidate> candidates_;
   std::vector<StringRead> strings_;  ///< the chunk's keys, then its values
@@ -91,9 +102,12 @@ void ArrayDecoder::read_strings() {
 void ArrayDecoder::note_cut(const char* what, const StringRead& string) {
   const std::size_t kept = string.into->size();
   if (kept == string.source.len) return;
-  set_.cut(what,
-           fmt::format("label {}: kept {} of {} bytes{}", string.entry, kept, string.source.len,
-                       kept < string.wanted ? ", the rest is not readable" : ""));
+  const Address address = std::min(set_.pointer(string.source.buf), end_of_addresses);
+  const std::string_view why = kept < string.wanted                             ? not_readable
+                               : string.source.len > end_of_addresses - address ? beyond_memory
+                                                                                : "";
+  set_.cut(what, fmt::format("label {}: kept {} of {} bytes{}{}", string.entry, kept,
+                             string.source.len, why.empty() ? "" : ", ", why));
 }
 
 /// Collects the entries that are labels, within the byte budgets. False: take no more after these.
@@ -102,11 +116,6 @@ bool ArrayDecoder::gather(std::size_t first, std::span<const layout::Label> entr
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const layout::Label& entry = entries[i];
     if (entry.key.buf == 0) continue;
-    if (entry.value.buf == 0) {
-      set_.defect(SetRule::value_present,
-                  fmt::format("label {}: its value is a null pointer", first + i));
-      continue;
-    }
     const std::size_t key_bytes = smaller(entry.key.len, set_.limits().key_bytes);
     if (!set_.charge(sizeof entry + key_bytes)) return false;
     candidates_.push_back({first + i, entry, std::string(key_bytes, '\0')});
@@ -179,8 +188,15 @@ bool ArrayDecoder::decode_chunk(std::size_t first, std::span<const layout::Label
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     Candidate& candidate = candidates_[i];
     if (!usable_key(strings_[i])) continue;
-    if (set_.contains(candidate.key)) {
+    if (set_.contains(candidate.key) || without_value_.contains(candidate.key)) {
       set_.repeated();
+      continue;
+    }
+    if (candidate.label.value.buf ==
+        0) {  // it is no label, and hides later ones of its key as one would
+      set_.defect(SetRule::value_present,
+                  fmt::format("label {}: its value is a null pointer", candidate.entry));
+      without_value_.insert(std::move(candidate.key));
       continue;
     }
     if (set_.full()) {
@@ -227,7 +243,7 @@ Result<Decoded> ArrayDecoder::run(std::uint64_t storage, std::uint64_t count) {
     if (!more) return set_.finish();
     if (got < wanted) {
       set_.cut("labels",
-               fmt::format("read {} of {} entries; the rest is not readable", first + got, count));
+               fmt::format("read {} of {} entries; {}", first + got, count, not_readable));
       return set_.finish();
     }
   }
@@ -236,6 +252,10 @@ Result<Decoded> ArrayDecoder::run(std::uint64_t storage, std::uint64_t count) {
 }
 
 }  // namespace
+
+bool is_unreadable(const Truncation& cut) {
+  return cut.detail.ends_with(not_readable) || cut.detail.ends_with(beyond_memory);
+}
 
 Result<Decoded> decode_custom_labels(Memory& memory, Address set, const DecodeContext& context) {
   // v1 has a third member, which readers ignore.
@@ -323,7 +343,7 @@ Attributes parse(std::span<const std::byte> bytes, const Header& header, bool is
       return {};
     }
     if (!fits && bytes.size() < header.max_bytes) {
-      set.cut("attributes", fmt::format("kept {}; the rest is not readable", n));
+      set.cut("attributes", fmt::format("kept {}; {}", n, not_readable));
       break;
     }
     if (!fits) {

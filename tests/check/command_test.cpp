@@ -151,6 +151,21 @@ TEST(CheckCommand, OfAProcessCountsWhatItRead) {
   EXPECT_TRUE(found);
 }
 
+// Where nothing shows that a thread was at rest, what was read of it may be torn, whatever it is: not even an error is a
+// reading that counts. (It is at rest while a page of its code comes from the disk; then the error is its publisher's.)
+TEST(CheckCommand, AReadingThatIsNotProvenDoesNotCount) {
+  Child child = Child::spawn({CHECK_SUBJECT, "lost-set", "spins"});
+  ASSERT_EQ(child.read_line(), "ready");
+  const Outcome outcome =
+      run({"setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin", "--", VITRINE, "check", "--json",
+           "--duration", "300ms", std::to_string(child.pid())});
+  std::string seen;
+  for (const json& one : objects(outcome.out))
+    if (one["rule"] == "labels.in-force") seen = one["seen"];
+  EXPECT_THAT(seen, AllOf(HasSubstr("more could not be proven"), Not(HasSubstr("; 0 more"))))
+      << outcome.err;
+}
+
 TEST(CheckCommand, AsSarifTellsOfWhatCouldNotBeLookedAt) {
   const Outcome outcome = check_command({"--sarif", LABELS_LIBRARY, "/no/such/file"});
   EXPECT_EQ(outcome.status, 4);

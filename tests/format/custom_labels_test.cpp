@@ -3,6 +3,7 @@
 
 #include "format/label_fixture.hpp"
 #include "format/label_matchers.hpp"
+#include "format/unreadable.hpp"
 
 namespace vitrine::format {
 namespace {
@@ -124,10 +125,50 @@ TEST(CustomLabels, NullKeyIsSkippedSilently) {
 }
 
 TEST(CustomLabels, NullValueIsADefectAndSkipped) {
-  auto decoded = decode_v1(LabelImage().label("a", "1").entry(1, strings_at, 3, 0).label("b", "2"));
+  LabelImage image;
+  image.label("a", "1");
+  const auto [length, key] = image.string("none");
+  auto decoded = decode_v1(image.entry(length, key, 3, 0).label("b", "2"));
   ASSERT_TRUE(decoded);
   EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"a", "1"}, Label{"b", "2"}));
   EXPECT_THAT(decoded->set.defects, ElementsAre(defect(SetRule::value_present, "label 1")));
+}
+
+TEST(CustomLabels, ANullValueHidesLaterOnesOfItsKey) {
+  LabelImage image;
+  const auto [length, key] = image.string("k");
+  image.entry(length, key, 3, 0).label("other", "x").label("k", "second");
+  auto decoded = decode_v1(image);
+  ASSERT_TRUE(decoded);
+  EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"other", "x"}));
+  EXPECT_THAT(decoded->set.defects, ElementsAre(defect(SetRule::value_present, "label 0")));
+  EXPECT_EQ(decoded->set.repeated, 1U);
+}
+
+TEST(CustomLabels, ANullValueBehindALabelOfItsKeyCountsForNothing) {
+  LabelImage image;
+  image.label("k", "first");
+  const auto [length, key] = image.string("k");
+  image.entry(length, key, 3, 0);
+  auto decoded = decode_v1(image);
+  ASSERT_TRUE(decoded);
+  EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"k", "first"}));
+  EXPECT_THAT(decoded->set.defects, IsEmpty());
+}
+
+TEST(CustomLabels, ALengthBeyondAllMemoryIsNotALimitsCut) {
+  for (const std::uint64_t length : {~0ULL, 1ULL << 57, 1ULL << 40}) {
+    LabelImage image;
+    const auto [key_length, key] = image.string("k");
+    image.entry(key_length, key, length, image.string(std::string(32, 'v')).second);
+    DecodeContext context;
+    context.limits.value_bytes = 16;
+    auto decoded = decode_v1(image, context);
+    ASSERT_TRUE(decoded);
+    EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"k", std::string(16, 'v')}));
+    ASSERT_THAT(decoded->set.truncated, SizeIs(1));
+    EXPECT_EQ(is_unreadable(decoded->set.truncated.front()), length >= 1ULL << 57) << length;
+  }
 }
 
 TEST(CustomLabels, FirstOfEqualKeysWins) {

@@ -196,8 +196,13 @@ TEST(HostileEntries, AMillionDuplicatesAreDoneInNoTime) {
 
 TEST(HostileEntries, ThousandsOfDefectsAreCountedNotListed) {
   LabelImage image;
-  for (int i = 0; i < 4000; ++i) image.entry(1, strings_at, 5, 0);
-  auto decoded = decode_v1(image.label("k", "v"));
+  for (int i = 0; i < 4000; ++i) {
+    const auto [length, key] = image.string(std::to_string(i));
+    image.entry(length, key, 5, 0);
+  }
+  DecodeContext context;
+  context.limits.bytes_per_thread = 4 << 20;
+  auto decoded = decode_v1(image.label("k", "v"), context);
   ASSERT_TRUE(decoded);
   EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"k", "v"}));
   EXPECT_THAT(decoded->set.defects, SizeIs(16));

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "observe/labels/snapshot_reader.hpp"
 #include "observe/observe_subject.hpp"
 
@@ -39,6 +41,29 @@ TEST(UnusualByProc, AWorkerOfTheKernelIsNotListed) {
   ASSERT_TRUE(threads) << threads.error().message;
   ASSERT_EQ(threads->size(), 1U);
   EXPECT_EQ(threads->front().id.tid, target.pid());
+}
+
+/// The first entry of a key counts, and has none.
+TEST_P(Unusual, ANullValueHidesLaterOnesOfItsKey) {
+  const test::Child target = test::start_subject("null");
+  auto reader = test::open_reader(target.pid(), GetParam());
+  ASSERT_TRUE(reader);
+  const auto is_trusted = [&](const ThreadLabels& thread) {
+    return thread.tid != target.pid() && thread.evidence != Evidence::unproven;
+  };
+  // A page may be out when a sample is taken, and a thread may not run for a while.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const auto snapshot = reader->read(100ms);
+    ASSERT_TRUE(snapshot) << snapshot.error().message;
+    const auto found = std::ranges::find_if(snapshot->threads, is_trusted);
+    if (found == snapshot->threads.end()) continue;
+    ASSERT_TRUE(found->set) << found->set.error().message;
+    EXPECT_THAT(found->set->labels, testing::ElementsAre(format::Label{"route", "/pay"}));
+    ASSERT_EQ(found->set->defects.size(), 1U);
+    EXPECT_EQ(found->set->defects.front().rule, format::SetRule::value_present);
+    return;
+  }
+  ADD_FAILURE() << "no reading was proven";
 }
 
 }  // namespace

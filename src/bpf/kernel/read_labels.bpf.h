@@ -142,12 +142,13 @@ static long copy_entry(__u32 index, void* context) {
   struct entry_walk* walk = context;
   const struct label_entry* entry =
       piece_at(walk->out, walk->entries + index * sizeof(struct label_entry));
-  if (!entry->key || !entry->value) return 0;
+  if (!entry->key) return 0;
   const __u64 value_length = entry->value_length;
   const __u64 value = entry->value;
   if (entry->key_length)
     append_chunk(walk->out, entry->key & walk->address_mask, entry->key_length);
-  if (value_length) append_chunk(walk->out, value & walk->address_mask, value_length);
+  // A null value hides later ones of its key.
+  if (value && value_length) append_chunk(walk->out, value & walk->address_mask, value_length);
   return 0;
 }
 
