@@ -179,8 +179,24 @@ Outcome arguments_parse(const FileSubject& subject) {
   return arguments(subject, true, "arguments");
 }
 
+bool is_of_a_provider(const FileSubject& subject, Address site) {
+  return std::ranges::any_of(subject.dof.probes.probes, [&](const probe::Probe& probe) {
+    return std::ranges::any_of(probe.sites,
+                               [&](const probe::Site& one) { return one.address == site; });
+  });
+}
+
 Outcome arguments_resolve(const FileSubject& subject) {
-  return arguments(subject, false, "arguments");
+  Outcome outcome = arguments(subject, false, "arguments");
+  const auto first = std::ranges::find_if(subject.sdt.arguments, [](const ArgumentFault& one) {
+    return one.error.kind != probe::ArgumentError::Kind::syntax;
+  });
+  // The calling convention decides where the arguments of a provider's probes are.
+  if (first != subject.sdt.arguments.end() &&
+      is_of_a_provider(subject, subject.sdt.sites[first->site].site.address))
+    outcome.remedy =
+        "declare an integer or a pointer in the provider: no probe has vector registers";
+  return outcome;
 }
 
 Outcome argument_count(const FileSubject& subject) {

@@ -28,6 +28,7 @@ std::string canonical_name(std::string_view name) {
 
 Pattern::Pattern(std::string_view text) {
   if (is_function_pattern(text)) function_ = text;
+  text_ = text;
   const std::size_t colon = text.find(':');
   provider_ = colon == text.npos ? "*" : text.substr(0, colon);
   name_ = colon == text.npos ? text : text.substr(colon + 1);
@@ -37,6 +38,7 @@ bool Pattern::matches(const Probe& probe, int process) const {
   if (!function_.empty() || probe.kind == Kind::function)
     return std::find(probe.patterns.begin(), probe.patterns.end(), function_) !=
            probe.patterns.end();
+  if (text_ == probe.name || text_ == probe.provider + ':' + probe.name) return true;
   if (!glob(name_, probe.name) && !glob(canonical_name(name_), canonical_name(probe.name)))
     return false;
   return glob(provider_, probe.provider) || (process != 0 && probe.kind == Kind::dof &&

@@ -93,7 +93,8 @@ struct Probe {
 
 /// "provider:name", each a glob of the shell (`*`, `?`, `[…]`). Without a colon: a name, of any
 /// provider. Functions are selected by the patterns that they were found by (function_pattern.hpp).
-/// The provider of a DOF is also called by its instance in one process, as DTrace does: "shop4242".
+/// A name as it is listed selects its probe, too, whatever characters it has: `shop:items[0]`, or a provider with
+/// a colon. The provider of a DOF is also called by its instance in one process, as DTrace does: "shop4242".
 class Pattern {
  public:
   explicit Pattern(std::string_view text);
@@ -102,6 +103,7 @@ class Pattern {
   [[nodiscard]] bool matches(const Probe& probe, int process = 0) const;
 
  private:
+  std::string text_;  ///< all of it
   std::string provider_;
   std::string name_;
   std::string function_;  ///< all of it, where it is a pattern of functions

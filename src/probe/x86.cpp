@@ -392,6 +392,7 @@ class Intel {
   Parsed<void> parse_symbol(OperandText& operand, bool refused) {
     if (refused || operand.sum.symbol || cursor_.peek() == '-' || cursor_.peek() == '[')
       return syntax_error(fmt::format("{} is not a term of an address", quoted(cursor_.rest())));
+    take_offset_of_symbol();
     // Only the symbol itself: what is added to it may be a register.
     Cursor rest = cursor_;
     rest.take_name();
@@ -403,6 +404,15 @@ class Intel {
     operand.sum.symbol = sum.symbol;
     operand.sum.value += sum.value;
     return {};
+  }
+
+  /// clang writes `[rip + offset x]`. The word may be a symbol's name, too.
+  void take_offset_of_symbol() {
+    Cursor ahead = cursor_;
+    if (!ahead.take_word("offset")) return;
+    Cursor name = ahead;
+    if (!name.skip_blanks().take_name().empty()) cursor_ = ahead;
+    cursor_.skip_blanks();
   }
 
   Cursor cursor_;

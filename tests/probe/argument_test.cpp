@@ -193,6 +193,8 @@ TEST(Argument, CompilesIntelSyntax) {
   expect(x64, "-4@DWORD PTR g[rip]", in_memory(4, place, 0x3000, VITRINE_SIGNED));
   expect(x64, "-4@DWORD PTR arr[rip+4]", in_memory(4, place, 0x3104, VITRINE_SIGNED));
   expect(x64, "-4@dword ptr [rip + arr]", in_memory(4, place, 0x3100, VITRINE_SIGNED));
+  expect(x64, "8@[rip + offset g]", in_memory(8, place, 0x3000));  // clang's
+  expect(x64, "4@[rip + offset arr+4]", in_memory(4, place, 0x3104));
   expect(x64, "8@QWORD PTR f@GOTPCREL[rip]", in_memory(8, place, 0x2018));
   expect(x64, "-4@DWORD PTR arr[0+rcx*4]", in_memory(4, place, 0x3100, VITRINE_SIGNED, rcx, 2));
   expect(x64, "-4@DWORD PTR fs:tl@tpoff", in_memory(4, VITRINE_THREAD_POINTER, -8, VITRINE_SIGNED));

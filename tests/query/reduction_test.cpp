@@ -285,6 +285,18 @@ TEST_F(Reduction, TablesOfOneQueryAddUpWithinTheLimit) {
   EXPECT_EQ(table.others.count, 1U);
 }
 
+TEST(Pattern, TakesAnyNameAsItIsListed) {
+  const std::pair<const char*, const char*> listed[] = {{"w", "arr[0]"},      {"w", "x*y"},
+                                                        {"w", "a:b"},         {"w:v", "n"},
+                                                        {"w", "back\\slash"}, {"w", "[!a]"}};
+  for (const auto& [provider, name] : listed) {
+    const probe::Probe probe{probe::Kind::sdt, provider, name, {}, {}};
+    for (const std::string& text : {std::string(provider) + ":" + name, std::string(name)})
+      EXPECT_TRUE(probe::Pattern(text).matches(probe)) << text;
+    EXPECT_FALSE(probe::Pattern(std::string(provider) + ":" + name + "x").matches(probe)) << name;
+  }
+}
+
 TEST(Pattern, TakesBothSpellingsOfADash) {
   for (const std::string name : {"query__start", "query-start"}) {
     probe::Probe probe;
