@@ -75,6 +75,7 @@
 
 #define VITRINE_SEMAPHORE(symbol) \
   VITRINE_SEMAPHORE_DECLARE(symbol); \
+  __asm__(VITRINE_DETAIL_ASM_SEMAPHORE_PAGE); \
   VITRINE_DETAIL_SEMAPHORE_ATTRIBUTES unsigned short symbol
 #define VITRINE_SEMAPHORE_DECLARE(symbol) \
   VITRINE_DETAIL_C_LINKAGE unsigned short symbol __attribute__((__visibility__("hidden")))

@@ -150,6 +150,27 @@ Outcome semaphore_even(const FileSubject& subject) {
       subject, [&](const SdtSite& one) { return fault_of(subject, one) == SemaphoreFault::odd; });
 }
 
+Outcome semaphore_page(const FileSubject& subject) {
+  if (subject.relocatable) return does_not_apply("it is an object, not linked yet");
+  constexpr std::uint64_t largest_page = 65536;  // of aarch64
+  const bool small_pages = subject.elf.machine == EM_X86_64 || subject.elf.machine == EM_386;
+  const probe::FileLayout layout{
+      subject.elf.type, subject.elf.segments, UINT64_MAX, {}, small_pages ? 4096 : largest_page};
+  Counted semaphores("sites with semaphores");
+  for (const SdtSite& one : subject.sdt.sites) {
+    if (one.site.semaphore == 0) continue;
+    if (const auto page = probe::page_mapped_twice(one.site.semaphore, layout))
+      semaphores.bad(
+          fmt::format("{}, semaphore {}: the page at offset {} of the file is at {} and, in "
+                      "another segment, at {}",
+                      probe_name(one), hex(one.site.semaphore), hex(page->offset), hex(page->own),
+                      hex(page->first)));
+    else
+      semaphores.good();
+  }
+  return semaphores.outcome();
+}
+
 // Exported from a library, the program's semaphore of the same name takes its place: what the
 // library's code asks is then not what its note names.
 Outcome semaphore_hidden(const FileSubject& subject) {
@@ -276,6 +297,12 @@ constexpr Rule<FileSubject> sdt_table[] = {
     {{"sdt.semaphore-even", sdt, required, "Every semaphore is at an even offset", uprobes,
       "define it as unsigned short", every_reader},
      semaphore_even},
+    {{"sdt.semaphore-page", sdt, required,
+      "No other writable segment maps the page of a semaphore: a process that is traced from its "
+      "start would have it counted there",
+      uprobes, "use <vitrine/sdt.h>, which aligns .probes to a page; or link with ld.bfd or gold",
+      "all, of processes that start after the tracer"},
+     semaphore_page},
     {{"sdt.semaphore-hidden", sdt, required, "No semaphore of a library is exported",
       "ELF, symbol preemption: a symbol of the program with the same name replaces it",
       "define it with __attribute__((visibility(\"hidden\")))", every_reader},

@@ -36,10 +36,11 @@ auto fields(T& described) {
 
 template <pack::Of<Site> T>
 auto fields(T& site) {
-  auto& [address, file_offset, use, verified, is_stub, semaphore, semaphore_offset, arguments,
-         types, function, demangled, problems, at_return, is_exit, risk] = site;
+  auto& [address, file_offset, use, verified, is_stub, semaphore, semaphore_offset, counted_first,
+         arguments, types, function, demangled, problems, at_return, is_exit, risk] = site;
   return std::tie(address, file_offset, use, verified, is_stub, semaphore, semaphore_offset,
-                  arguments, types, function, demangled, problems, at_return, is_exit, risk);
+                  counted_first, arguments, types, function, demangled, problems, at_return,
+                  is_exit, risk);
 }
 
 template <pack::Of<Probe> T>

@@ -66,14 +66,17 @@ struct Site {
   bool is_stub = false;  ///< no call: the function that calls lead to which were not replaced (DOF)
   Address semaphore = 0;                          ///< 0: none
   std::optional<std::uint64_t> semaphore_offset;  ///< in the file; even, in a writable segment
-  std::vector<std::string> arguments;             ///< the note's own strings, one an argument
-  std::vector<ArgumentType> types;                ///< empty: not described
-  std::string function;               ///< around it, as symbol tables spell it; empty: not known
-  std::string demangled;              ///< the same as programmers write it; empty: no other name
-  std::vector<std::string> problems;  ///< what is wrong with it; each a sentence
-  bool at_return = false;             ///< of a function: it fires when that returns
-  bool is_exit = false;               ///< an instruction by which a function is left
-  std::string risk;                   ///< what may happen to the program if it is attached to
+  /// Where the kernel counts instead, until the program has started: where an earlier segment maps the
+  /// semaphore's page of the file (page_mapped_twice()). In the file's own address space.
+  std::optional<Address> counted_first;
+  std::vector<std::string> arguments;  ///< the note's own strings, one an argument
+  std::vector<ArgumentType> types;     ///< empty: not described
+  std::string function;                ///< around it, as symbol tables spell it; empty: not known
+  std::string demangled;               ///< the same as programmers write it; empty: no other name
+  std::vector<std::string> problems;   ///< what is wrong with it; each a sentence
+  bool at_return = false;              ///< of a function: it fires when that returns
+  bool is_exit = false;                ///< an instruction by which a function is left
+  std::string risk;                    ///< what may happen to the program if it is attached to
 
   [[nodiscard]] const std::string& function_name() const {
     return demangled.empty() ? function : demangled;

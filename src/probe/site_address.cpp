@@ -91,7 +91,9 @@ void place_semaphore(Site& site, const FileLayout& layout) {
     site.semaphore_offset.reset();
     site.problems.push_back(fmt::format("its semaphore {} {}; code that checks it will not fire",
                                         hex(site.semaphore), text(fault)));
+    return;
   }
+  if (const auto page = page_mapped_twice(site.semaphore, layout)) site.counted_first = page->first;
 }
 
 }  // namespace
@@ -104,6 +106,24 @@ SemaphoreFault semaphore_fault(Address semaphore, const FileLayout& layout) {
   if (*offset % counter_bytes != 0) return SemaphoreFault::odd;
   if (*offset >= layout.file_size - (counter_bytes - 1)) return SemaphoreFault::beyond_file;
   return SemaphoreFault::none;
+}
+
+std::optional<PageMappedTwice> page_mapped_twice(Address semaphore, const FileLayout& layout) {
+  const elf::Segment* own = loaded_at(layout.segments, semaphore, PF_W);
+  const auto offset = file_offset(layout.segments, semaphore, counter_bytes, PF_W);
+  if (own == nullptr || !offset) return std::nullopt;
+  const std::uint64_t page = *offset / layout.page_bytes * layout.page_bytes;
+  for (const elf::Segment& other : layout.segments) {
+    if (other.type != PT_LOAD || (other.flags & PF_W) == 0 || other.address >= own->address)
+      continue;
+    // Whole pages are mapped.
+    if (other.file_size == 0 || page < other.offset / layout.page_bytes * layout.page_bytes ||
+        (page >= other.offset && page - other.offset >= other.file_size))
+      continue;
+    return PageMappedTwice{page, other.address + (page - other.offset),
+                           semaphore - (*offset - page)};
+  }
+  return std::nullopt;
 }
 
 void place(Site& site, const FileLayout& layout) {

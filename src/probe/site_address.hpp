@@ -20,6 +20,7 @@ struct FileLayout {
   std::span<const elf::Segment> segments;  ///< in any order
   std::uint64_t file_size = UINT64_MAX;    ///< bytes; nothing can be probed beyond
   std::optional<Address> stapsdt_base;     ///< sh_addr of `.stapsdt.base`
+  std::uint64_t page_bytes = 4096;         ///< in which the file is mapped
 };
 
 /// The site of a note, with its arguments split. What keeps it from being probed, and what is wrong
@@ -37,6 +38,16 @@ enum class SemaphoreFault : std::uint8_t {
   beyond_file,
 };
 SemaphoreFault semaphore_fault(Address semaphore, const FileLayout& layout);
+
+/// A page of the file that two writable segments map. The kernel counts in the first mapping, but
+/// the program reads the second. lld and mold lay files out so: the first is RELRO, which the dynamic
+/// linker makes read-only, and from then on the kernel counts in the second.
+struct PageMappedTwice {
+  std::uint64_t offset = 0;  ///< in the file
+  Address first = 0;         ///< of the page, where the kernel counts at the start
+  Address own = 0;           ///< of the page, where the semaphore is
+};
+std::optional<PageMappedTwice> page_mapped_twice(Address semaphore, const FileLayout& layout);
 
 /// Fills in where a site and its semaphore are in the file, by their addresses; what keeps them from
 /// being used is reported in `problems`.

@@ -296,6 +296,31 @@ Result<ContextMappings> context_mappings(int proc_dir) {
                         [&](const std::string& task) { return search(proc_dir, task + "/maps"); });
 }
 
+Result<bool> is_writable_at(int proc_dir, Address address) {
+  bool writable = false;
+  const auto look = [&](const Mapping& mapping) {  // whether to look on
+    if (mapping.end <= address) return true;
+    writable = mapping.start <= address && mapping.writable;
+    return false;
+  };
+  const auto asked = each_mapping(proc_dir, "maps", QueryFilter::readable, look);
+  if (asked) return writable;
+  if (asked.error().code != ErrorCode::unsupported) return tl::unexpected(asked.error());
+  LineCutter lines;
+  std::size_t count = 0;
+  bool more = true;
+  TRY(read_blocking_at(proc_dir, "maps", [&](std::string_view piece) {
+    lines.feed(piece, [&](std::string_view line) {
+      const auto mapping =
+          more && ++count <= limits::map_lines ? parse_mapping(line) : std::nullopt;
+      if (mapping) more = look(*mapping);
+    });
+    return more && count <= limits::map_lines;
+  }));
+  if (count == 0) return no_memory("maps");
+  return writable;
+}
+
 bool kernel_has_procmap_query() {
   const auto maps = open_at(AT_FDCWD, "/proc/self/maps", O_RDONLY);
   ProcmapQuery first;

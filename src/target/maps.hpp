@@ -79,6 +79,10 @@ Result<bool> each_mapping(int proc_dir, const std::string& path, QueryFilter fil
 /// A process that shows no mappings has none any more.
 tl::unexpected<Error> no_memory(const std::string& path);
 
+/// Whether a mapping of a file is writable at an address. `proc_dir`: descriptor of /proc/PID. Errors:
+/// not_found (the process is gone), not_permitted.
+Result<bool> is_writable_at(int proc_dir, Address address);
+
 /// Whether this kernel supports PROCMAP_QUERY (Linux 6.11), which saves reading the text.
 bool kernel_has_procmap_query();
 

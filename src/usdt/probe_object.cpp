@@ -26,7 +26,9 @@ constexpr std::uint32_t word_bytes = 8;
 // Semaphores begin a page. lld and mold map the page of the file where constant data ends and other
 // data begins twice, and while both are writable, before the dynamic linker has run, the kernel
 // counts in the first: a program that is traced from its start would stay disabled.
-constexpr std::uint32_t page_bytes = 4096;
+std::uint32_t page_bytes(const ObjectMachine& machine) {
+  return machine.machine == Machine::aarch64 ? 65536 : 4096;  // the largest
+}
 constexpr std::string_view note_owner{"stapsdt\0", 8};
 constexpr std::uint32_t note_type = 3;
 constexpr std::uint32_t own_features = 3;  // of stubs: IBT and SHSTK, or BTI and PAC
@@ -64,8 +66,8 @@ class Builder {
     if (parts_.sdt) begin_sdt_notes();
     frame_section_ =
         writer_.add(NewSection{".eh_frame", SHT_PROGBITS, SHF_ALLOC, frames_.alignment(), {}});
-    semaphore_section_ =
-        writer_.add(NewSection{".probes", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, page_bytes, {}});
+    semaphore_section_ = writer_.add(
+        NewSection{".probes", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, page_bytes(machine_), {}});
     for (std::uint32_t i = 0; i < definition_.providers.size(); ++i) add_provider(i);
     auto bytes = TRY(dof::write(object_));
     place_dof(std::move(bytes));

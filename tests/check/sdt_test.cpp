@@ -34,6 +34,9 @@ constexpr const char* notes = R"asm(
 #ifndef PROBES
 #define PROBES .section .probes, "aw"
 #endif
+#ifndef PAGE
+#define PAGE 4096
+#endif
 #ifndef NOTES
 #define NOTES .section .note.stapsdt, "", "note"
 #endif
@@ -57,13 +60,17 @@ other:
   nop
   ret
 
+#ifdef RELRO
+  .section .data.rel.ro, "aw", @progbits
+  .quad 1
+#endif
   PROBES
 #ifdef EXPORTED
   .globl semaphore
   .type semaphore, @object
   .size semaphore, 2
 #endif
-  .balign 2
+  .balign PAGE
 #ifdef ODD
   .byte 0
 #endif
@@ -153,6 +160,14 @@ const Wrong wrongs[] = {
      "semaphore 0x"},
     {"semaphore_in_bss", "sdt.semaphore-in-file", {"-DPROBES=.bss"}, "semaphore 0x"},
     {"odd_semaphore", "sdt.semaphore-even", {"-DODD"}, "semaphore 0x"},
+    {"semaphore_in_a_page_of_relro_by_lld",
+     "sdt.semaphore-page",
+     {"-DRELRO", "-DPAGE=2", "-fuse-ld=lld"},
+     "in another segment, at 0x"},
+    {"semaphore_in_a_page_of_relro_by_mold",
+     "sdt.semaphore-page",
+     {"-DRELRO", "-DPAGE=2", "-fuse-ld=mold"},
+     "in another segment, at 0x"},
     {"exported_semaphore",
      "sdt.semaphore-hidden",
      {"-shared", "-DEXPORTED", "-fPIC"},
@@ -215,6 +230,7 @@ TEST(SdtRules, OfAnotherMachineAreCheckedAlike) {
 TEST(SdtRules, OfOurOwnHeaderHoldWithEveryLinker) {
   constexpr const char* source = R"(
 #include <vitrine/sdt.h>
+void* const relocated[] = {&relocated};
 int main(int argc, char** argv) { VITRINE_PROBE(shop, order, argc, argv[0]); return 0; }
 )";
   for (const char* linker : {"bfd", "gold", "lld", "mold"})
@@ -224,6 +240,8 @@ int main(int argc, char** argv) { VITRINE_PROBE(shop, order, argc, argv[0]); ret
           "program", source, {"-I" INCLUDE_DIR, fmt::format("-fuse-ld={}", linker)}, compiler));
       EXPECT_THAT(failing(report), IsEmpty()) << linker << ' ' << compiler;
       EXPECT_EQ(said(report, "sdt.notes-kept"), "holds: 1 notes") << linker << ' ' << compiler;
+      EXPECT_EQ(said(report, "sdt.semaphore-page"), "holds: 1 sites with semaphores")
+          << linker << ' ' << compiler;
     }
 }
 

@@ -112,6 +112,37 @@ TEST(SiteAddress, SaysWhyASemaphoreCannotCount) {
   }
 }
 
+TEST(SiteAddress, SeesPagesThatAreMappedTwice) {
+  // As lld does: RELRO in a segment of its own, whose last page of the file is the next one's first.
+  const std::vector<elf::Segment> twice{
+      {PT_LOAD, PF_R | PF_X, 0x5e0, 0x15e0, 0x300, 0x300},
+      {PT_LOAD, PF_R | PF_W, 0x8e0, 0x28e0, 0x220, 0x720},
+      {PT_LOAD, PF_R | PF_W, 0xb00, 0x3b00, 0x1600, 0x1700},
+      {PT_GNU_RELRO, PF_R, 0x8e0, 0x28e0, 0x720, 0x720},
+  };
+  FileLayout file = layout();
+  file.segments = twice;
+  file.file_size = 0x3000;
+  const auto page = page_mapped_twice(0x3b10, file);
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->offset, 0);
+  EXPECT_EQ(page->own, 0x3000);
+  EXPECT_EQ(page->first, 0x2000);
+  const auto site = make_site(note(0x15e8, 0x3b10), file);
+  ASSERT_TRUE(site);
+  EXPECT_EQ(site->semaphore_offset, 0xb10);
+  EXPECT_EQ(site->counted_first, 0x2000);
+  EXPECT_THAT(site->problems, IsEmpty());
+  // The next page of the file is mapped once.
+  EXPECT_FALSE(page_mapped_twice(0x4010, file));
+  EXPECT_FALSE(make_site(note(0x15e8, 0x4010), file)->counted_first);
+  file.page_bytes = 65536;  // then it is the same page
+  EXPECT_TRUE(page_mapped_twice(0x4010, file));
+  // One segment, or one that comes later, is no other place.
+  EXPECT_FALSE(page_mapped_twice(0x29f0, layout()));
+  EXPECT_FALSE(page_mapped_twice(0x7fff00000000, layout()));
+}
+
 TEST(SiteAddress, BelievesNoSegment) {
   const std::vector<elf::Segment> lies{
       {PT_LOAD, PF_R | PF_X, UINT64_MAX - 8, 0x1000, UINT64_MAX, UINT64_MAX},

@@ -103,6 +103,10 @@ def check(path, collect, linker, language, level):
     if len(semaphores) != 1 or semaphores[0].kind != 1 or semaphores[0].flags & 3 != 3:
         yield f".probes is not in the file and writable: {semaphores}"
         return
+    if semaphores[0].address % 4096:
+        yield f".probes is at {semaphores[0].address:#x}: it does not begin a page"
+    if semaphores[0].size >= 4096:
+        yield f".probes has {semaphores[0].size} bytes: its padding is more than what is before it"
     room = range(semaphores[0].address, semaphores[0].address + semaphores[0].size, 2)
     by_name = {}
     for probe in live:

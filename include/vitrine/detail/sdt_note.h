@@ -137,6 +137,24 @@
   VITRINE_DETAIL_ASM(.popsection) \
   VITRINE_DETAIL_ASM(.endif)
 
+/* Semaphores begin a page of the file. lld and mold map the page where RELRO ends twice. Both mappings
+ * are writable until the dynamic linker has protected RELRO, and the kernel counts in the first: a
+ * probe that is traced from the program's start would stay disabled. An empty section, of which a
+ * module keeps one, gives .probes its alignment, for up to a page of padding. The page is the largest
+ * that the processor has. */
+#if defined __x86_64__ || defined __i386__
+#define VITRINE_DETAIL_ASM_PAGE_ALIGNMENT VITRINE_DETAIL_ASM(.balign 4096)
+#else
+#define VITRINE_DETAIL_ASM_PAGE_ALIGNMENT VITRINE_DETAIL_ASM(.balign 65536)
+#endif
+#define VITRINE_DETAIL_ASM_SEMAPHORE_PAGE \
+  VITRINE_DETAIL_ASM_SEMAPHORE_PAGE_(VITRINE_DETAIL_ASM_SEMAPHORE_FLAGS)
+#define VITRINE_DETAIL_ASM_SEMAPHORE_PAGE_(flags) \
+  VITRINE_DETAIL_ASM(.pushsection .probes, flags, "progbits", \
+              vitrine.probes.page, comdat) \
+  VITRINE_DETAIL_ASM_PAGE_ALIGNMENT \
+  VITRINE_DETAIL_ASM(.popsection)
+
 /* A semaphore that needs no definition elsewhere: one a module, hidden (another module's of the same
  * name must not take its place), weak (a definition by `dtrace -G` comes first), in the file (the
  * kernel counts in a page of the file: never .bss). */
@@ -144,6 +162,7 @@
   VITRINE_DETAIL_ASM_SEMAPHORE_(symbol, VITRINE_DETAIL_ASM_SEMAPHORE_FLAGS)
 #define VITRINE_DETAIL_ASM_SEMAPHORE_(symbol, flags) \
   VITRINE_DETAIL_ASM(.ifndef symbol) \
+  VITRINE_DETAIL_ASM_SEMAPHORE_PAGE \
   VITRINE_DETAIL_ASM(.pushsection .probes, flags, "progbits", \
               symbol, comdat) \
   VITRINE_DETAIL_ASM(.balign 2) \

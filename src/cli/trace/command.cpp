@@ -144,6 +144,10 @@ class TraceCommand : public Command {
          "vitrine attaches to a library that a process loads during the trace within some "
          "milliseconds: probes in its constructors are seen only if the library itself is traced "
          "as a FILE.",
+         "Code that checks whether its probe is traced stays off where the file has the semaphore "
+         "in a page that is mapped twice (vitrine check: sdt.semaphore-page) and the process "
+         "starts after the trace of a FILE, or with --follow: a note reports it. Trace the running "
+         "process by its PID, or use --exec.",
          "With --follow, every process that loads a file with the probe pays the cost of a fire, "
          "because the kernel cannot limit a uprobe to a process tree.",
          "--slower shows each pair of --latency that took longer than TIME: when it ended, how "

@@ -263,7 +263,11 @@ class Reader {
   }
 
   [[nodiscard]] probe::FileLayout layout() const {
-    return {elf_.type, elf_.segments, static_cast<std::uint64_t>(file_.identity().size), {}};
+    return {elf_.type,
+            elf_.segments,
+            static_cast<std::uint64_t>(file_.identity().size),
+            {},
+            static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))};
   }
 
   /// The content of all sections of a name that have any.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/text.hpp"
@@ -147,6 +148,67 @@ std::string place_of(const ProbeFile& file, const probe::Site& site, const std::
   return fmt::format("{} at {} of {}", name, hex(site.address), file.path);
 }
 
+/// Probes of different names that share an instruction, because the linker folded functions of
+/// equal code (ICF). All uprobes at an instruction must have one semaphore: the kernel refuses another.
+class FoldedSites {
+ public:
+  explicit FoldedSites(const ProbeFile& file) {
+    for (const probe::Probe& probe : file.probes)
+      for (const probe::Site& site : probe.sites)
+        if (probe.kind == probe::Kind::sdt && site.file_offset) add(probe, site);
+  }
+
+  /// Null: the site is no such.
+  struct Shared {
+    std::vector<const probe::Probe*> probes;
+    std::uint64_t semaphore_offset = 0;  ///< the first in the file; 0: none has any
+    bool are_many = false;               ///< semaphores differ
+    bool counted_first = false;          ///< one of the sites has Site::counted_first
+  };
+  [[nodiscard]] const Shared* of(const probe::Site& site) const {
+    const auto found = site.file_offset ? all_.find(*site.file_offset) : all_.end();
+    if (found == all_.end()) return nullptr;
+    return found->second.probes.size() < 2 && !found->second.are_many ? nullptr : &found->second;
+  }
+
+ private:
+  void add(const probe::Probe& probe, const probe::Site& site) {
+    const auto [at, is_new] = all_.try_emplace(*site.file_offset);
+    Shared& shared = at->second;
+    const std::uint64_t semaphore = site.semaphore_offset.value_or(0);
+    if (!is_new && semaphore != shared.semaphore_offset) shared.are_many = true;
+    if (shared.semaphore_offset == 0 || (semaphore != 0 && semaphore < shared.semaphore_offset))
+      shared.semaphore_offset = semaphore;
+    shared.counted_first = shared.counted_first || site.counted_first;
+    if (shared.probes.empty() || shared.probes.back() != &probe) shared.probes.push_back(&probe);
+  }
+
+  std::unordered_map<std::uint64_t, Shared> all_;
+};
+
+/// What a trace misses, and how to see it.
+std::string uncounted_note(const std::set<std::string>& probes, const std::string& path) {
+  std::vector<std::string> names(probes.begin(), probes.end());
+  const std::size_t left = names.size() - std::min(names.size(), shown);
+  names.resize(names.size() - left);
+  return fmt::format(
+      "{}: code that checks whether {}{} is traced does not fire: until a process has started, the "
+      "kernel would count in another copy of its semaphore (vitrine check: sdt.semaphore-page); "
+      "trace one running process by its PID",
+      path, fmt::join(names, " or "), left == 0 ? std::string() : fmt::format(" or {} more", left));
+}
+
+/// The names of the others.
+std::string names_of_others(const FoldedSites::Shared& shared, const probe::Probe& probe) {
+  std::vector<std::string> names;
+  for (const probe::Probe* other : shared.probes)
+    if (other != &probe) names.push_back(other->provider + ":" + other->name);
+  const std::size_t left = names.size() - std::min(names.size(), shown);
+  names.resize(names.size() - left);
+  return fmt::format("{}{}", fmt::join(names, ", "),
+                     left == 0 ? std::string() : fmt::format(" and {} more", left));
+}
+
 bool runs_here(Machine machine) {
   return machine == native_machine ||
          (native_machine == Machine::x86_64 && machine == Machine::i386);
@@ -187,7 +249,8 @@ void TracePlan::match(const probe::Probe& probe, int process) {
 }
 
 std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFile>& file,
-                                            int process, std::vector<std::string>& notes) {
+                                            int process, bool counts_all,
+                                            std::vector<std::string>& notes) {
   std::vector<bpf::AttachSite> sites;
   missing_.add(*file);
   if (file->file == nullptr || !known_.insert(file->file->identity()).second) return sites;
@@ -195,6 +258,8 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
   FunctionNotes refused{"are not attached to, for such reasons", {}, {}};
   FunctionNotes warned{"have such notes", {}, {}};
   const std::set<Address> endless = calls_without_end(*file);
+  const FoldedSites folded(*file);
+  std::set<std::string> uncounted;  // probes whose semaphores the kernel would not count in
   for (const probe::Probe& probe : file->probes) {
     std::string name = probe.provider + ":" + probe.name;
     if (probe.kind != probe::Kind::function) seen_.insert(name);
@@ -218,13 +283,30 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
       (skip ? warned : refused).add(probe.name, std::move(said));
       if (!skip) continue;
       program = program_of(std::make_unique<TraceProgram>(name, site, symbols, query_, *role));
-      sites.push_back(take(*file, site, *program, *skip));
+      std::uint64_t semaphore = site.semaphore_offset.value_or(0);
+      bool counted_first = site.counted_first.has_value();
+      if (const auto* shared = probe.kind == probe::Kind::sdt ? folded.of(site) : nullptr) {
+        semaphore = shared->semaphore_offset;
+        counted_first = shared->counted_first;
+        if (shared->probes.size() > 1)
+          notes.push_back(fmt::format(
+              "{} is one instruction with {}: the linker folded equal code (--icf), "
+              "and every execution fires each of them that is traced{}",
+              place_of(*file, site, name), names_of_others(*shared, probe),
+              shared->are_many ? "; of their semaphores the kernel sets the first alone" : ""));
+      }
+      if (counted_first && !counts_all && semaphore != 0) {
+        uncounted.insert(name);
+        semaphore = 0;
+      }
+      sites.push_back(take(*file, site, *program, *skip, semaphore));
     }
     // Where nothing fires, there is nothing to be asked for.
-    if (program) add_enabled_sites(*file, probe, *program, sites, notes);
+    if (program) add_enabled_sites(*file, probe, *program, counts_all, sites, notes);
   }
   refused.move_to(notes, file->path);
   warned.move_to(notes, file->path);
+  if (!uncounted.empty()) notes.push_back(uncounted_note(uncounted, file->path));
   if (!sites.empty()) files_.push_back(file);
   return sites;
 }
@@ -242,10 +324,11 @@ std::set<Address> TracePlan::calls_without_end(const ProbeFile& file) const {
 
 /// The only place that describes a site for the kernel.
 bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
-                                std::uint32_t program, unsigned skip) {
+                                std::uint32_t program, unsigned skip,
+                                std::uint64_t semaphore_offset) {
   bpf::AttachSite attach;
   attach.file_offset = *site.file_offset;
-  attach.semaphore_offset = site.semaphore_offset.value_or(0);
+  attach.semaphore_offset = semaphore_offset;
   attach.skip = skip;
   attach.site = static_cast<std::uint32_t>(sites_.size());
   attach.program = program;
@@ -264,7 +347,8 @@ bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
 
 /// The is-enabled sites of a probe, `program` in place of its name.
 void TracePlan::add_enabled_sites(const ProbeFile& file, const probe::Probe& probe,
-                                  std::uint32_t program, std::vector<bpf::AttachSite>& sites,
+                                  std::uint32_t program, bool counts_all,
+                                  std::vector<bpf::AttachSite>& sites,
                                   std::vector<std::string>& notes) {
   const std::string name = programs_[program]->probe() + " is-enabled";
   for (const probe::Site& site : probe.enabled_sites) {
@@ -272,7 +356,9 @@ void TracePlan::add_enabled_sites(const ProbeFile& file, const probe::Probe& pro
     const bool hit = site.use != probe::SiteUse::enabled_operand || !site.file_offset;
     const auto skip = hit ? skip_of(file, site, name, notes) : 0;
     if (!skip) continue;
-    sites.push_back(take(file, site, program, *skip));
+    const bool counts = counts_all || !site.counted_first;
+    sites.push_back(
+        take(file, site, program, *skip, counts ? site.semaphore_offset.value_or(0) : 0));
   }
 }
 

@@ -48,9 +48,13 @@ class TracePlan {
 
   /// What to attach to in a file; nothing when it was added before. Sites that cannot be are left
   /// out, and `notes` has the reason. `process`: the one that is traced, by which instances of DOF
-  /// providers are named; 0: there may be others.
+  /// providers are named; 0: there may be others. `counts_all`: whether the kernel counts in semaphores
+  /// that have Site::counted_first, too; where it does not, their sites are attached to without them.
   std::vector<bpf::AttachSite> add(const std::shared_ptr<const ProbeFile>& file, int process,
-                                   std::vector<std::string>& notes);
+                                   bool counts_all, std::vector<std::string>& notes);
+  [[nodiscard]] bool knows(const ProbeFile& file) const {
+    return file.file != nullptr && known_.contains(file.file->identity());
+  }
 
   [[nodiscard]] const std::vector<std::unique_ptr<TraceProgram>>& programs() const {
     return programs_;
@@ -75,9 +79,10 @@ class TracePlan {
   [[nodiscard]] std::set<Address> calls_without_end(const ProbeFile& file) const;
   std::optional<TraceProgram::Role> role_of(const probe::Probe& probe, int process) const;
   bpf::AttachSite take(const ProbeFile& file, const probe::Site& site, std::uint32_t program,
-                       unsigned skip);
+                       unsigned skip, std::uint64_t semaphore_offset);
   void add_enabled_sites(const ProbeFile& file, const probe::Probe& probe, std::uint32_t program,
-                         std::vector<bpf::AttachSite>& sites, std::vector<std::string>& notes);
+                         bool counts_all, std::vector<bpf::AttachSite>& sites,
+                         std::vector<std::string>& notes);
   std::optional<unsigned> skip_of(const ProbeFile& file, const probe::Site& site,
                                   const std::string& name, std::vector<std::string>& notes) const;
   std::uint32_t program_of(std::unique_ptr<TraceProgram> program);

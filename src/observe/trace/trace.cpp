@@ -19,6 +19,8 @@
 #include "observe/trace/plan.hpp"
 #include "observe/trace/program.hpp"
 #include "observe/trace/reduction.hpp"
+#include "target/maps.hpp"
+#include "target/process.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -36,6 +38,7 @@ struct TracedProcess final : ObservedProcess {
   Cgroup cgroup;                                 ///< of traces that ask for it: where it was last
   std::string resource;                          ///< the same: as a message of OTLP
   std::set<sandbox::FileIdentity> loaded_twice;  ///< what has been noted as such
+  unsigned waits = 0;                            ///< looks that left modules to the next one
 
   [[nodiscard]] std::shared_ptr<ObservedProcess> child(pid_t) const override {
     auto its = std::make_shared<TracedProcess>();
@@ -97,10 +100,13 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
     std::vector<bpf::AttachSite> sites;
   };
 
-  Result<std::vector<Planned>> attach_process(ObservedProcess& process);
+  /// What of modules to leave to the next look: those that have not started so far.
+  enum class Unstarted : std::uint8_t { attach, leave };
+  Result<std::vector<Planned>> attach_process(ObservedProcess& process, Unstarted unstarted);
   void note_unset_semaphores(TracedProcess& process, std::span<const ProbeModule> modules);
   void attach_later(ObservedProcess& process);
-  void plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned);
+  void plan(const std::shared_ptr<const ProbeFile>& file, bool counts_all,
+            std::vector<Planned>& planned);
   Result<void> attach(std::span<const Planned> planned);
   Result<void> require_sites();
   Result<void> require_arguments();
@@ -176,7 +182,7 @@ Result<void> LiveTrace::attach_targets() {
   std::optional<Error> gone;  // the first of those that have ended meanwhile
   std::size_t looked_at = 0;
   for (ObservedProcess* process : watch_->all()) {
-    const auto attached = attach_process(*process);
+    const auto attached = attach_process(*process, Unstarted::attach);
     TRY(go_on());
     looked_at += attached ? 1 : 0;
     if (attached) continue;
@@ -190,7 +196,7 @@ Result<void> LiveTrace::attach_targets() {
   for (const std::string& path : options_.target.files) {
     auto file = TRY(files_.open(path));
     TRY(go_on());
-    plan(file, planned);
+    plan(file, false, planned);
     if (file->file == nullptr) continue;
     if (auto replaced = processes_with_replaced_file(*file, path)) note(std::move(*replaced));
     labels_->assume(*file->file);
@@ -241,9 +247,9 @@ Result<void> LiveTrace::begin_launched() {
   Launched& launched = *watch_->launched();
   ObservedProcess* process = processes_.find(launched.pid());
   if (process == nullptr) return fail(ErrorCode::not_found, "the program has ended");
-  TRY(attach_process(*process));
+  TRY(attach_process(*process, Unstarted::leave));
   TRY(launched.run_to_libraries(options_.stop));
-  TRY(attach_process(*process));
+  TRY(attach_process(*process, Unstarted::attach));
   if (const auto missing = plan_.unmatched(); !missing.empty())
     note(no_such_probe(options_, missing, plan_.seen(), plan_.missing()).message +
          "; waiting for files that it loads or executes later");
@@ -310,13 +316,38 @@ Result<void> LiveTrace::require_arguments() {
   return {};
 }
 
+/// Whether the kernel counts in all semaphores of a module where the process reads them: no mapping
+/// of their page that comes before is writable. So it is when the dynamic linker has protected RELRO.
+bool has_started(const ProbeModule& module, int proc_dir) {
+  std::set<std::uint64_t> seen;  // pages
+  for (const probe::Probe& probe : module.file->probes)
+    for (const probe::Site& site : probe.sites) {
+      if (!site.counted_first || !seen.insert(*site.counted_first).second) continue;
+      const auto writable = target::is_writable_at(proc_dir, module.bias + *site.counted_first);
+      if (!writable || *writable) return false;
+    }
+  return true;
+}
+
 /// Returns what it has attached to.
-Result<std::vector<LiveTrace::Planned>> LiveTrace::attach_process(ObservedProcess& process) {
+Result<std::vector<LiveTrace::Planned>> LiveTrace::attach_process(ObservedProcess& process,
+                                                                  Unstarted unstarted) {
   look_at(process);
   auto found = TRY(files_.of_process(process.pid()));
   note_all(std::move(found.problems));
   std::vector<Planned> planned;
-  for (const ProbeModule& module : found.modules) plan(module.file, planned);
+  const auto directory = TRY(target::ProcessDirectory::open(process.pid()));
+  bool all = true;
+  for (const ProbeModule& module : found.modules) {
+    const bool started = plan_.knows(*module.file) || has_started(module, directory.fd.get());
+    if (!started && only_process() && unstarted == Unstarted::leave) {
+      all = false;
+      continue;
+    }
+    // The kernel attaches to processes, too, that start later.
+    plan(module.file, started && only_process().has_value(), planned);
+  }
+  traced(process).waits = all ? 0 : traced(process).waits + 1;
   TRY(attach(planned));
   note_unset_semaphores(traced(process), found.modules);
   return planned;
@@ -342,7 +373,9 @@ void LiveTrace::note_unset_semaphores(TracedProcess& process,
 
 /// To what a process has loaded or executed since tracing began: it was not held for that.
 void LiveTrace::attach_later(ObservedProcess& process) {
-  const auto attached = attach_process(process);
+  constexpr unsigned max_waits = 3;  // what is never protected is attached to at last
+  const bool wait = traced(process).waits < max_waits;
+  const auto attached = attach_process(process, wait ? Unstarted::leave : Unstarted::attach);
   if (!attached) {
     const ErrorCode code = attached.error().code;
     if (code != ErrorCode::not_found && code != ErrorCode::interrupted)
@@ -354,11 +387,12 @@ void LiveTrace::attach_later(ObservedProcess& process) {
         fmt::format("{} was loaded during the trace: its first fires were missed", its.file->path));
 }
 
-void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned) {
+void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, bool counts_all,
+                     std::vector<Planned>& planned) {
   if (!modules_.takes(file->path)) return;
   if (file->file != nullptr) inodes_.insert(file->file->identity().inode);
   std::vector<std::string> notes;
-  auto sites = plan_.add(file, only_process().value_or(0), notes);
+  auto sites = plan_.add(file, only_process().value_or(0), counts_all, notes);
   note_all(std::move(notes));
   if (std::ranges::any_of(sites, &bpf::AttachSite::semaphore_offset))
     guarded_.insert(file->file->identity());
