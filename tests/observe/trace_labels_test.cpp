@@ -47,6 +47,21 @@ TEST(TraceOfLargeLabels, HasThoseThatFit) {
   EXPECT_THAT(fires[0].labels_error, testing::HasSubstr("exceed what an event carries"));
 }
 
+// The first entry of a key counts, in the kernel as in user space: one with a null value is no label.
+TEST(TraceOfANullValue, HasNoLaterOneOfItsKey) {
+  Child child = start_trace_subject();
+  TraceOptions options = of_process(child.pid(), {"subject:shot"});
+  options.query.where =
+      *query::Expression::parse("label.tenant == 'outdated' || label.tenant == 'acme'");
+  const auto trace = open_trace(std::move(options));
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, "null"), "null");
+  EXPECT_EQ(tell(child, "large"), "large");
+  const auto fires = collect(*trace, 1);
+  ASSERT_EQ(fires.size(), 1U);
+  EXPECT_THAT(fires[0].labels.labels, testing::Contains(format::Label{"tenant", "acme"}));
+}
+
 TEST(TraceOfManyDefinitions, ReportsThoseThatItDoesNotRead) {
   Child child = start_trace_subject();
   const auto place =

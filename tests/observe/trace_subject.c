@@ -2,6 +2,7 @@
 //   fire N        fires subject:shot N times, at two sites in turn, and subject:guarded
 //   values        fires subject:values
 //   large         fires subject:shot under labels, one of which is longer than a fire can carry
+//   null          fires subject:shot under labels, the first of which has a null value, and comes again
 //   fork N        a child fires N times; the child's pid and how it ended are told
 //   run COMMAND   a child executes this program with that one command
 //   exec COMMAND  it executes itself with that one command, and goes on to read its input
@@ -76,6 +77,14 @@ static void fire_under_large_labels(void) {
   const struct label_set set = {labels, 4, 4};
   custom_labels_current_set = &set;
   shoot(1, "large");
+  show_none();
+}
+
+static void fire_under_a_null_value(void) {
+  const struct label labels[] = {{{6, "tenant"}, {0, NULL}}, {{6, "tenant"}, {8, "outdated"}}};
+  const struct label_set set = {labels, 2, 2};
+  custom_labels_current_set = &set;
+  shoot(1, "null");
   show_none();
 }
 
@@ -175,6 +184,9 @@ static int obey(char* line) {
   } else if (!strcmp(line, "large")) {
     fire_under_large_labels();
     puts("large");
+  } else if (!strcmp(line, "null")) {
+    fire_under_a_null_value();
+    puts("null");
   } else if (!strcmp(line, "rate")) {
     for (int i = 0; i < number; ++i) shoot(i, "rate");
     puts("rate");

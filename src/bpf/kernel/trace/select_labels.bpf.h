@@ -37,7 +37,7 @@ static __always_inline int key_is(struct scratch* s, const struct vitrine_select
   return differing == 0;
 }
 
-/// The first entry of a key counts.
+/// The first entry of a key counts, also one with a null value, which is no label.
 static long select_from_entry(__u32 index, void* context) {
   struct selection* selection = context;
   struct scratch* s = selection->s;
@@ -45,10 +45,16 @@ static long select_from_entry(__u32 index, void* context) {
       (const struct label_entry*)(s->work + bounded(index, LABEL_ENTRIES) * sizeof *entry);
   const __u64 key = entry->key & selection->mask, key_length = entry->key_length;
   const __u64 value = entry->value & selection->mask, value_length = entry->value_length;
-  if (!key || !value) return 0;
-  for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
-    if (!s->found.hash[i] && key_is(s, &trace_config.selected[i], key, key_length))
+  if (!key) return 0;
+  for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) {
+    if (s->found.hash[i] || (s->without_value >> i & 1) ||
+        !key_is(s, &trace_config.selected[i], key, key_length))
+      continue;
+    if (value)
       s->found.hash[i] = name_of_user(s, value, value_length, trace_config.selected[i].is_grouped);
+    else
+      s->without_value |= 1U << i;
+  }
   return 0;
 }
 
@@ -230,6 +236,7 @@ VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrin
   selection.definition = &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
   const __u32 shape = selection.definition->shape;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->found.hash[i] = 0;
+  s->without_value = 0;
   struct slot_place* place = &s->room.place;
   find_slot(place, selection.definition, target, s->room.thread_pointer, &s->room.before);
   if (place->state == VITRINE_SLOT_UNREADABLE) count(VITRINE_TRACE_FAULTS, 1);

@@ -74,6 +74,7 @@ struct scratch {
   struct selected_values found_last;
   /* Of a search through one set: here, not on the stack, where the verifier would follow it. */
   struct selected_values found;
+  __u32 without_value;             /* bit i: the first entry of selected label i has a null value */
   __u64 attribute, attributes_end; /* in `work` */
   __u64 attributes_read;
   struct known_process known; /* outlives the fire, too */
