@@ -138,7 +138,7 @@ class LoadedProfiler final : public Profiler {
   void stop() override {
     if (links_.empty() && !clocks_.are_started()) return;
     detach();
-    stopped_ns_ = now_ns(CLOCK_MONOTONIC);
+    stopped_ns_ = kernel_time_ns();
     if (const std::uint64_t end_ns = program_->bss->profile_state.end_ns)
       stopped_ns_ = std::min(stopped_ns_, end_ns);
     let_programs_end();  // what they kept, or sent, is there for poll()
@@ -398,7 +398,7 @@ class LoadedProfiler final : public Profiler {
       if (link == nullptr) return tl::unexpected(log.error("trace what wakes threads", errno));
       links_.push_back(link);
     }
-    const std::uint64_t began_ns = now_ns(CLOCK_MONOTONIC);
+    const std::uint64_t began_ns = kernel_time_ns();
     bpf_link* link = bpf_program__attach(program_->progs.switched);
     if (link == nullptr)
       return tl::unexpected(log.error("trace threads that leave their CPUs", errno));

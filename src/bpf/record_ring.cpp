@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/signals.hpp"
 #include "bpf/kernel_log.hpp"
 #include "bpf/wire/event.h"
@@ -125,7 +126,7 @@ std::uint64_t time_of(std::span<const std::byte> record) {
 
 /// All that was there when poll() `began` has been handed over, or all before the newest record.
 void RecordRing::took(Clock::time_point began, bool is_all) {
-  const auto began_ns = static_cast<std::uint64_t>(began.time_since_epoch().count());
+  const auto began_ns = kernel_time_ns(began);
   taken_until_ns_ = std::max(taken_until_ns_, is_all ? began_ns : std::min(began_ns, newest_ns_));
 }
 

@@ -5,7 +5,6 @@
 #include <linux/membarrier.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "bpf/kernel_log.hpp"
 #include "bpf/thread_iterator.hpp"
 
@@ -32,13 +32,6 @@ Result<vitrine_event_config> event_config(std::size_t ring_bytes, std::uint32_t 
 }
 
 namespace {
-
-std::uint64_t since_boot_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 /// As programs go through them: a label array may be the block of vitrine's writer that a record is in.
 vitrine_target with_arrays_first(vitrine_target target) {
@@ -72,7 +65,7 @@ Result<void> TargetMaps::want(pid_t kernel_tgid, const vitrine_target& target,
                               bool only_new) const {
   const KernelLog log;
   vitrine_target given = with_arrays_first(target);
-  given.given_ns = since_boot_ns();
+  given.given_ns = kernel_boot_time_ns();
   const Change change(changes);
   if (bpf_map_update_elem(targets, &kernel_tgid, &given, only_new ? BPF_NOEXIST : BPF_ANY) == 0 ||
       errno == EEXIST)

@@ -63,7 +63,10 @@ const ContextCandidate* ContextSubject::chosen() const {
 
 ContextWatch::ContextWatch(target::Process& process) : process_(process) {
   subject_.tick_ns = second / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-  subject_.started_ns = process.identity().start_time * subject_.tick_ns;
+  const std::int64_t to_its_clock =
+      clock_offsets_of(process.proc_dir()).boottime_ns - own_clock_offsets().boottime_ns;
+  to_its_clock_ns_ = static_cast<std::uint64_t>(to_its_clock);
+  subject_.started_ns = process.identity().start_time * subject_.tick_ns + to_its_clock_ns_;
   subject_.pids = pids_of(process);
 }
 
@@ -72,7 +75,7 @@ Result<void> ContextWatch::look() {
   // A new reader each time: one that has read takes an equal stamp for an equal content.
   const auto reader = observe::ContextReader::of(process_);
   const auto state = reader->refresh();
-  subject_.seen_ns = now_ns(CLOCK_BOOTTIME);
+  subject_.seen_ns = now_ns(CLOCK_BOOTTIME) + to_its_clock_ns_;
   ++subject_.looks;
   TRY(process_.verify());
   subject_.problem.reset();

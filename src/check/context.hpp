@@ -36,9 +36,9 @@ struct ContextSubject {
   bool schema_in_resource = false;
   bool needs_schema = false;       ///< the process has slots of thread contexts
   bool has_records = false;        ///< a record was in force in one of them
-  std::uint64_t started_ns = 0;    ///< of the process, since boot
+  std::uint64_t started_ns = 0;    ///< of the process, by its CLOCK_BOOTTIME
   std::uint64_t tick_ns = 0;       ///< how exactly that is known
-  std::uint64_t seen_ns = 0;       ///< when it was looked at last, since boot
+  std::uint64_t seen_ns = 0;       ///< when it was looked at last, by the same
   std::vector<std::int64_t> pids;  ///< of the process, in each namespace that it is in
 
   std::size_t looks = 0, updates = 0;
@@ -72,6 +72,7 @@ class ContextWatch {
 
   target::Process& process_;
   ContextSubject subject_;
+  std::uint64_t to_its_clock_ns_ = 0;  ///< from CLOCK_BOOTTIME here to that of its time namespace
 };
 
 }  // namespace vitrine::check

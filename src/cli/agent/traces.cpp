@@ -165,8 +165,7 @@ void AgentTraces::begin(EventSenders senders, sandbox::Capabilities held_back) {
 /// Until a time shortly ahead what ends counts, and from then on what is next.
 void AgentTraces::hand_over(const AgentTraces& next) {
   const auto time = Clock::now() + handing_over;
-  const auto time_ns = static_cast<std::uint64_t>(
-      std::chrono::nanoseconds(time.time_since_epoch()).count());  // it is CLOCK_MONOTONIC
+  const std::uint64_t time_ns = kernel_time_ns(time);
   for (const auto& running : running_)
     if (running->trace && next.find(running->table) == nullptr)
       running->trace->set_period(0, time_ns);

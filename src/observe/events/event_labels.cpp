@@ -288,7 +288,7 @@ void EventLabels::configure(ProcessLabels& its) {
   target.is_bystander = its.is_bystander;
   if (auto done = table_.want(its.kernel_tgid, target); !done)
     notes_.push_back(done.error().message);
-  if (target.image != no_image) its.given_ns = now_ns(CLOCK_MONOTONIC);
+  if (target.image != no_image) its.given_ns = kernel_time_ns();
 }
 
 /// Of processes that will execute this file.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "observe/labels/subject.hpp"
 
@@ -42,11 +43,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds longest_wait{100};  // between two looks at whether to stop, and at changes
-
-std::uint64_t since_start_ns(Clock::time_point time) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count());
-}
 
 /// Of readings that may be torn: one that failed does not take the place of one that did not.
 bool is_worse(const Result<format::LabelSet>& later, const Result<format::LabelSet>& before) {
@@ -108,7 +104,7 @@ Result<Snapshot> EbpfReader::read(milliseconds window) {
 /// Has the kernel sample by what is known now. What was sampled before does not count.
 Result<void> EbpfReader::begin_part() {
   TRY(sampler_->set_definitions());
-  seen_.begin_ns = since_start_ns(Clock::now());
+  seen_.begin_ns = kernel_time_ns();
   return {};
 }
 

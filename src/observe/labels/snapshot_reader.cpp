@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "base/clock.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "observe/labels/subject.hpp"
 #include "target/threads.hpp"
@@ -13,10 +14,11 @@
 namespace vitrine::observe {
 namespace {
 
-/// The kernel's nanoseconds since boot as /proc counts start times.
+/// The kernel's nanoseconds since boot as /proc shows start times to this process.
 std::uint64_t clock_ticks(std::uint64_t nanoseconds) {
   static const auto per_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-  return nanoseconds / (1'000'000'000 / per_second);
+  const auto shown = nanoseconds + static_cast<std::uint64_t>(own_clock_offsets().boottime_ns);
+  return shown / (1'000'000'000 / per_second);
 }
 
 bool by_tid(const vitrine_thread& left, const vitrine_thread& right) {

@@ -59,7 +59,7 @@ ProcessWatch::ProcessWatch(ProcessRegistry& processes, Listener& listener, bool 
 }
 
 Result<void> ProcessWatch::add(pid_t pid) {
-  const std::uint64_t there_ns = now_ns(CLOCK_MONOTONIC);
+  const std::uint64_t there_ns = kernel_time_ns();
   FileDescriptor pidfd = open_pidfd(pid);
   if (!pidfd && errno == ESRCH)
     return fail(ErrorCode::not_found, fmt::format("no such process: {}", pid),

@@ -315,7 +315,7 @@ Result<ProcessCode> CodeReader::read(int proc_dir, std::span<const target::Mappi
                                      std::span<const File> files, std::uint64_t* read_ns) {
   ProcessCode code;
   code.mappings = TRY(target::executable_mappings(proc_dir));
-  if (read_ns != nullptr) *read_ns = now_ns(CLOCK_MONOTONIC);
+  if (read_ns != nullptr) *read_ns = kernel_time_ns();
   if (code.mappings.size() > max_mappings) code.mappings.resize(max_mappings);
   bound_names(code.mappings);
   std::vector<unwind::Region> regions;

@@ -137,7 +137,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
 
   [[nodiscard]] std::optional<Clock::time_point> end() const override {
     if (!options_.duration) return std::nullopt;
-    return Clock::time_point(std::chrono::nanoseconds(end_ns_));  // it is CLOCK_MONOTONIC
+    return steady_time(end_ns_);
   }
   Result<void> poll(milliseconds timeout) override;
   [[nodiscard]] std::size_t waiting() const override { return samples_->builder().size(); }
@@ -253,7 +253,7 @@ Result<void> LiveProfiling::begin() {
     look_at(*process);
     TRY(go_on());
   }
-  const std::uint64_t began_ns = now_ns(CLOCK_MONOTONIC);
+  const std::uint64_t began_ns = kernel_time_ns();
   samples_->begin_interval(began_ns);
   // The kernel knows the end before it begins: whatever holds this process up, it samples no longer.
   if (options_.duration) {
@@ -564,7 +564,7 @@ void LiveProfiling::take_unfinished(std::uint64_t until_ns) {
 
 std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time) {
   const std::uint64_t began_ns = samples_->began_ns(), to_unix_ns = samples_->to_unix_ns();
-  const std::uint64_t until_ns = std::max(began_ns, std::min(now_ns(CLOCK_MONOTONIC), end_ns_));
+  const std::uint64_t until_ns = std::max(began_ns, std::min(kernel_time_ns(), end_ns_));
   if (options_.off_cpu) take_unfinished(until_ns);
   renew_rows();
   profiler_->select_anew();  // before what processes declare is read

@@ -152,7 +152,7 @@ SampledPrograms::Program SampledPrograms::keep(ProgramHistory& its, Program prog
 SampledPrograms::Program SampledPrograms::read(pid_t pid) {
   auto program = std::make_shared<SampledProgram>();
   program->pid = pid;
-  program->found_ns = now_ns(CLOCK_MONOTONIC);
+  program->found_ns = kernel_time_ns();
   return look(*program) ? program : nullptr;
 }
 
@@ -175,7 +175,7 @@ bool SampledPrograms::look(SampledProgram& program) {
   const std::uint64_t image = target::program_image(dir->get());
   if (program.image != 0 && program.image != image) return false;
   if (program.image == 0 && program.begun_ns != 0) {
-    program.image_read_ns = now_ns(CLOCK_MONOTONIC);
+    program.image_read_ns = kernel_time_ns();
     program.facts_before = std::make_unique<const ProcessFacts>(program.facts);
   }
   program.image = image;
@@ -205,7 +205,7 @@ bool SampledPrograms::refresh(SampledProgram& program, bool is_unreported) {
   // It publishes its context once it runs, and it was looked at before that.
   if (program.facts.context.empty()) learn_facts(program);
   CodeHistory::Reading when;
-  when.begin_ns = now_ns(CLOCK_MONOTONIC);
+  when.begin_ns = kernel_time_ns();
   const auto last = program.code.last();
   auto code = reader_.read(proc_dir, last->mappings, last->files, &when.end_ns);
   if (!code || code->mappings.empty()) return false;
@@ -241,7 +241,7 @@ void SampledPrograms::look_at(pid_t pid, ProgramHistory& its) {
     SampledProgram& last = *its.front();
     if (!last.looked_at) look(last);
     if (last.proc_dir && target::program_image(last.proc_dir.get()) == last.image) {
-      code_of(last, now_ns(CLOCK_MONOTONIC));
+      code_of(last, kernel_time_ns());
       return;
     }
   }

@@ -62,7 +62,7 @@ SampledProcess& sampled(ObservedProcess& process) {
 /// So that what a sample's process had mapped at that time is known.
 void ProfileSamples::require_events_until(std::uint64_t time_ns) {
   if (time_ns <= events_until_ns_) return;
-  events_until_ns_ = now_ns(CLOCK_MONOTONIC);
+  events_until_ns_ = kernel_time_ns();
   watch_.take_events();
 }
 
@@ -388,7 +388,7 @@ unwind::End ProfileSamples::unwind(SampledProgram& program, CodeHistory::Code& c
 
 void ProfileSamples::begin_interval(std::uint64_t at_ns) {
   began_ns_ = at_ns;
-  to_unix_ns_ = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);
+  to_unix_ns_ = now_ns(CLOCK_REALTIME) - kernel_time_ns();
 }
 
 UnnamedProfile ProfileSamples::take_profile() {

@@ -70,7 +70,7 @@ class ProfileSamples {
   /// None of these rows comes again: their numbers are others' now.
   void end_rows() { equal_.end(); }
 
-  /// From now on times are of an interval that begins at `at_ns` (CLOCK_MONOTONIC).
+  /// From now on times are of an interval that begins at `at_ns` (kernel_time_ns()).
   void begin_interval(std::uint64_t at_ns);
   [[nodiscard]] std::uint64_t began_ns() const { return began_ns_; }
   /// What CLOCK_MONOTONIC lacks.
