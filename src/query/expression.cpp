@@ -538,6 +538,18 @@ bool Condition::holds(const Fire& fire) const {
   return depth == 0 || stack[depth - 1];
 }
 
+bool Condition::asks_labels() const {
+  const auto is_label = [](const BoundTerm& term) {
+    const auto* subject = std::get_if<Bound>(&term);
+    return subject != nullptr &&
+           (subject->kind == Bound::Kind::label || subject->kind == Bound::Kind::trace_id ||
+            subject->kind == Bound::Kind::span_id);
+  };
+  return std::any_of(steps_.begin(), steps_.end(), [&](const BoundStep& step) {
+    return is_label(step.left) || is_label(step.right);
+  });
+}
+
 std::vector<Selected> Condition::selected() const {
   std::vector<Selected> selected;
   for (const BoundStep& step : steps_)

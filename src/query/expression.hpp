@@ -65,6 +65,9 @@ class Condition {
   /// What the kernel side must look up for it, each once.
   std::vector<Selected> selected() const;
 
+  /// Whether it depends on labels, or on the trace context.
+  [[nodiscard]] bool asks_labels() const;
+
   /// What can never be true here, and what to write instead; each a sentence.
   const std::vector<std::string>& complaints() const { return complaints_; }
 

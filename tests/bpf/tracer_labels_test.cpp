@@ -342,6 +342,34 @@ TEST_F(TracerLabels, AreReadAsTheProcessWasGivenLastWhileOthersChange) {
   }
 }
 
+/// The loader looks at a process again while its threads fire. With and without a search by the kernel.
+TEST_F(TracerLabels, AreReadWhileTheirProcessIsGivenAnew) {
+  const ForeignSet set(Labels{{"tenant", "acme"}});
+  slots.v1 = address_of(&set.set);
+  std::atomic<bool> done{false};
+  std::atomic<std::uint64_t> given{0};
+  std::thread giving([&] {
+    for (; !done; ++given) {
+      EXPECT_TRUE(own.tracer->want(::getpid(), own_target()));
+      std::this_thread::sleep_for(20us);
+    }
+  });
+  constexpr std::uint64_t fires = 20'000, at_once = 1'000;
+  std::uint64_t taken = 0, without = 0;
+  while (taken < fires) {
+    for (std::uint64_t i = 0; i < at_once; ++i) vitrine_test_fire(i);
+    const auto some = own.take(at_once);
+    ASSERT_EQ(some.size(), at_once);
+    taken += some.size();
+    for (const Fire& fire : some)
+      without += fire.head.event.flags != 0 || labels_of(fire, v1) != set.text;
+  }
+  done = true;
+  giving.join();
+  EXPECT_EQ(without, 0u);
+  EXPECT_GT(given, 0u);
+}
+
 /// Runs `body` in a child and waits for its end.
 template <class Body>
 void in_child(Body body) {

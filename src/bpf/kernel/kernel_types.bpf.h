@@ -19,8 +19,16 @@ struct pid {
   struct upid numbers[1];
 };
 
+#if defined(__TARGET_ARCH_x86)
+struct desc_struct {
+  __u16 limit0;
+};
+#endif
+
 struct thread_struct {
 #if defined(__TARGET_ARCH_x86)
+  struct desc_struct tls_array[3];
+  unsigned short gsindex;
   unsigned long fsbase;
 #elif defined(__TARGET_ARCH_arm64)
   struct {

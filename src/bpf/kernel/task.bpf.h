@@ -27,6 +27,23 @@ static __always_inline __u64 thread_pointer_of_trusted(const struct task_struct*
 #endif
 }
 
+#if defined(__TARGET_ARCH_x86)
+#define USER32_CS 0x23 /* asm/segment.h */
+#define GDT_ENTRY_TLS_MIN 12
+
+/// The base of %gs in a 32-bit program, which a descriptor of its own has: that of the selector with which it was
+/// switched out last, or the first one, which C libraries take. The kernel keeps none of these bases elsewhere.
+static __always_inline __u64 base_of_gs(const struct task_struct* task) {
+  __u64 descriptors[3] = {};
+  if (bpf_core_read(descriptors, sizeof descriptors, &task->thread.tls_array)) return 0;
+  const __u32 number = (__u32)(BPF_CORE_READ(task, thread.gsindex) >> 3) - GDT_ENTRY_TLS_MIN;
+  const __u64 descriptor = number == 1   ? descriptors[1]
+                           : number == 2 ? descriptors[2]
+                                         : descriptors[0];
+  return (descriptor >> 16 & 0xffffff) | (descriptor >> 32 & 0xff000000);
+}
+#endif
+
 #define PF_EXITING 0x4 /* linux/sched.h; no type information has it */
 
 /// Whether a thread with these flags has run its last user code. Its memory may be another thread's
@@ -74,15 +91,17 @@ static __always_inline int tid_at_level(const struct task_struct* task, __u32 le
 #if defined(__TARGET_ARCH_x86)
 #define REGISTER_WORDS 21
 #define INSTRUCTION_POINTER 16
+#define CODE_SEGMENT 17
 #define STACK_POINTER 19
 
 /// Without a branch: the verifier goes through all that follows for each side of one.
 static __always_inline int is_user_mode(const __u64* registers) {
-  return ((registers[17] & 3) + 1) >> 2; /* the privilege level in cs is 3 */
+  return ((registers[CODE_SEGMENT] & 3) + 1) >> 2; /* the privilege level in cs is 3 */
 }
 #else
 #define REGISTER_WORDS 34
 #define INSTRUCTION_POINTER 32
+#define CODE_SEGMENT 33 /* there is none: any word */
 #define STACK_POINTER 31
 
 static __always_inline int is_user_mode(const __u64* registers) {

@@ -217,5 +217,7 @@ enum vitrine_trace_counter {
   VITRINE_TRACE_STARTS_ENDED,   /* of those: forgotten at their ends */
   VITRINE_TRACE_STARTS_LOST,    /* of those: replaced by another, or without room */
   VITRINE_TRACE_ENDS_UNMATCHED, /* of latencies: no start is known */
+  VITRINE_TRACE_UNREAD_LABELS, /* fires that the kernel's part of the condition rejected, some of whose labels
+                                   could not be read */
   VITRINE_TRACE_COUNTERS,
 };

@@ -6,13 +6,22 @@
 #include "bpf/kernel/task.bpf.h"
 #include "bpf/kernel/trace/trace_state.bpf.h"
 
+/// Of the current thread, in user code.
+VERIFIED_ALONE __u64 thread_pointer_now(__u64 code_segment) {
+  const struct task_struct* task = bpf_get_current_task_btf();
+#if defined(__TARGET_ARCH_x86)
+  if (code_segment == USER32_CS) return base_of_gs(task);
+#endif
+  return thread_pointer_of_trusted(task);
+}
+
 /// `site_behind`: how many bytes the uprobe is behind its site.
-static __always_inline void take_registers(struct scratch* s, const __u64* ctx,
-                                           const struct task_struct* task, __u64 site_behind) {
+static __always_inline void take_registers(struct scratch* s, const __u64* ctx, __u64 site_behind) {
 #pragma unroll
   for (int i = 0; i < REGISTER_WORDS; ++i) s->registers[i] = ctx[i];
   s->registers[VITRINE_PROBE_ADDRESS] = ctx[INSTRUCTION_POINTER] - site_behind;
-  s->registers[VITRINE_THREAD_POINTER] = s->room.thread_pointer = thread_pointer_of_trusted(task);
+  s->registers[VITRINE_THREAD_POINTER] = s->room.thread_pointer =
+      thread_pointer_now(ctx[CODE_SEGMENT]);
   s->registers[VITRINE_NO_REGISTER] = 0;
   s->shown = ((1ULL << REGISTER_WORDS) - 1) | 1ULL << VITRINE_PROBE_ADDRESS |
              1ULL << VITRINE_THREAD_POINTER | 1ULL << VITRINE_NO_REGISTER;

@@ -21,6 +21,12 @@ struct selection {
   __u64 mask;
 };
 
+/// A piece of the labels that the search could not read, or has no room for.
+static __always_inline void count_unread(struct scratch* s, __u32 counter) {
+  count(counter, 1);
+  s->unread_labels++;
+}
+
 static __always_inline int key_is(struct scratch* s, const struct vitrine_selected_label* wanted,
                                   __u64 key, __u64 length) {
   if (wanted->kind != VITRINE_SELECT_LABEL || wanted->length != length) return 0;
@@ -61,13 +67,13 @@ static long select_from_entry(__u32 index, void* context) {
 static __always_inline void select_from_array(struct selection* selection, __u64 storage,
                                               __u64 entries) {
   if (entries > LABEL_ENTRIES) {
-    count(VITRINE_TRACE_CUT, 1);
+    count_unread(selection->s, VITRINE_TRACE_CUT);
     entries = LABEL_ENTRIES;
   }
   const __u64 size = bounded(entries * sizeof(struct label_entry), 2 * WORK_BYTES);
   if (size == 0 || size > WORK_BYTES) return;
   if (read_user(selection->s->work, size, storage & selection->mask)) {
-    count(VITRINE_TRACE_FAULTS, 1);
+    count_unread(selection->s, VITRINE_TRACE_FAULTS);
     return;
   }
   bpf_loop(entries, select_from_entry, selection, 0);
@@ -103,7 +109,7 @@ static __always_inline void select_from_set(struct selection* selection, __u64 e
   block->end = set + head->total_bytes;
   if (own && recall_found(selection->s, id)) return;
   if (!own && READ_USER(head, 24, set)) {
-    count(VITRINE_TRACE_FAULTS, 1);
+    count_unread(selection->s, VITRINE_TRACE_FAULTS);
     return;
   }
   select_from_array(selection, head->storage, head->count);
@@ -168,7 +174,7 @@ static __always_inline void select_from_record(struct selection* selection, __u3
                        : shape == VITRINE_COUNTED_RECORD ? 34
                                                          : 37;
   if (read_user(s->work, 37, record) && read_user(s->work, 28, record)) {
-    count(VITRINE_TRACE_FAULTS, 1);
+    count_unread(s, VITRINE_TRACE_FAULTS);
     return;
   }
   if (shape == VITRINE_FIXED_RECORD) {
@@ -184,22 +190,22 @@ static __always_inline void select_from_record(struct selection* selection, __u3
     if (most == 0) return;
     s->attributes_end = read_counted_attributes(s, record + header);
     if (!s->attributes_end) {
-      count(VITRINE_TRACE_FAULTS, 1);
+      count_unread(s, VITRINE_TRACE_FAULTS);
       return;
     }
     bpf_loop(most, select_from_attribute, selection, 0);
-    if (s->attributes_read < most) count(VITRINE_TRACE_CUT, 1);
+    if (s->attributes_read < most) count_unread(s, VITRINE_TRACE_CUT);
     return;
   }
   __u64 size = *(const __u16*)(s->work + 26);
   if (size > RECORD_WINDOW) {
-    count(VITRINE_TRACE_CUT, 1);
+    count_unread(s, VITRINE_TRACE_CUT);
     size = RECORD_WINDOW;
   }
   size = bounded(size, 2 * RECORD_WINDOW);
   if (size == 0 || size > RECORD_WINDOW) return;
   if (read_user(s->work, size, record + header)) {
-    count(VITRINE_TRACE_FAULTS, 1);
+    count_unread(s, VITRINE_TRACE_FAULTS);
     return;
   }
   s->attributes_end = size;
@@ -239,7 +245,7 @@ VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrin
   s->without_value = 0;
   struct slot_place* place = &s->room.place;
   find_slot(place, selection.definition, target, s->room.thread_pointer, &s->room.before);
-  if (place->state == VITRINE_SLOT_UNREADABLE) count(VITRINE_TRACE_FAULTS, 1);
+  if (place->state == VITRINE_SLOT_UNREADABLE) count_unread(s, VITRINE_TRACE_FAULTS);
   if (place->state != VITRINE_SLOT_READ) return 0;
   if (shape == VITRINE_LABEL_ARRAY_IN_SLOT) {
     __u64 entries = 0;

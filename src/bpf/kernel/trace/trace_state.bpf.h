@@ -70,6 +70,7 @@ struct scratch {
   __u64 calculated[32];
   __u8 calculated_state[32];
   __u64 label[VITRINE_SELECTED_LABELS];
+  __u64 unread_labels; /* pieces of the labels of this fire that the search could not read */
   __u64 found_id; /* whose selected labels `found_last` are: as room.last, it outlives the fire */
   struct selected_values found_last;
   /* Of a search through one set: here, not on the stack, where the verifier would follow it. */

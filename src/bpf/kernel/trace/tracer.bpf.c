@@ -97,12 +97,7 @@ static __always_inline int submit_fire(struct scratch* s, int at_once) {
 static __noinline int emit(struct scratch* s, const struct fire* fire) {
   struct vitrine_fire* head = (struct vitrine_fire*)s->room.out.bytes;
   const struct vitrine_target* target = carries_labels ? known_target(s) : 0;
-  const __u64 used = s->room.out.used;
   if (target) append_labels(s, fire, target, &head->event);
-  if (carries_labels && lost_target(s, &fire->process, fire->task)) {
-    head->event.flags |= VITRINE_FIRE_UNKNOWN;
-    drop_sets(&s->room, &head->event, used);
-  }
   if (carries_stacks) head->stack_bytes = append_stack(s, fire);
   if (s->room.out.cut) head->event.flags |= VITRINE_FIRE_CUT;
   count(VITRINE_TRACE_FIRES, 1);
@@ -220,14 +215,14 @@ static __always_inline int decide(struct scratch* s, struct fire* fire, __u32* d
   if (ends_pair && by_thread && !take_slow(s, program, fire->now, born(fire))) return 0;
   if (program->needed_labels) know_process(s, &fire->process);
   begin_record(&s->room);
-  take_registers(s, fire->ctx, fire->task, fire->cookie >> 63);
+  take_registers(s, fire->ctx, fire->cookie >> 63);
   struct vitrine_fire* head = append(&s->room.out, sizeof *head);
   if (!head) return 0;
   if (program->needed_labels && !is_untested(fire)) {
     for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->label[i] = 0;
+    s->unread_labels = 0;
     const struct vitrine_target* target = known_target(s);
     if (target) select_labels(s, target, fire->process.execution);
-    if (lost_target(s, &fire->process, fire->task)) fire->process.flags |= VITRINE_FIRE_UNKNOWN;
   }
   const int untested = is_untested(fire);
   if (program->steps) calculate(s, program);
@@ -235,6 +230,7 @@ static __always_inline int decide(struct scratch* s, struct fire* fire, __u32* d
   if (!untested && program->where.count && (!ends_pair || by_thread)) {
     *done = capture_some(s, program, 0, program->captures - program->not_tested);
     if (!passes(s, fire, head)) {
+      if (program->needed_labels && s->unread_labels) count(VITRINE_TRACE_UNREAD_LABELS, 1);
       if (fire->process.flags && program->needed_labels) {
         fire->now = bpf_ktime_get_ns();
         fill_head(s, fire, head);
