@@ -131,7 +131,8 @@ class LoadedTracer final : public Tracer {
       }
     if (!any) return Attachment{};
     std::optional<pid_t> filter = pid;
-    if (pid && options_.attaching == Attaching::uprobe_multi && filter_of_threads_) {
+    if (pid && ((options_.attaching == Attaching::uprobe_multi && filter_of_threads_) ||
+                has_no_main_thread(*pid))) {
       TRY(pass_only(*pid));
       filter.reset();
     }

@@ -115,9 +115,40 @@ TEST(TraceCommand, ACommand) {
   std::vector<std::string> probes;
   std::istringstream lines(done.out);
   for (std::string line; std::getline(lines, line);)
-    if (line.front() == '{') probes.push_back(json::parse(line)["probe"]);
+    probes.push_back(json::parse(line)["probe"]);  // nothing else is in between
+  EXPECT_THAT(done.err, testing::HasSubstr("ready "));
   EXPECT_EQ(probes, (std::vector<std::string>{"subject:begin", "subject:shot", "subject:guarded",
                                               "subject:shot", "subject:guarded"}));
+}
+
+TEST(TraceCommand, FiresThatAreRejectedForLabelsThatCouldNotBeReadAreCounted) {
+  const Outcome done = vitrine({"trace", "subject:shot", "--json", "--where", "body ~ \"*\"",
+                                "--exec", "--", TRACE_SUBJECT, "large", "fire 3", "quit"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_EQ(done.out, "");
+  EXPECT_THAT(done.err, HasSubstr("1 fire rejected by --where"));
+}
+
+TEST(TraceCommand, AProgramThatALauncherStartsIsAskedFor) {
+  const std::string script = std::string(TRACE_SUBJECT) + " 'fire 1' quit; true";
+  std::vector<std::string> command{"trace", "subject:shot", "--json", "--exec",
+                                   "--",    "sh",           "-c",     script};
+  const Outcome without = vitrine(command);
+  EXPECT_EQ(without.status, 1);
+  EXPECT_THAT(without.err, HasSubstr("add --follow"));
+  command.insert(command.begin() + 2, "--follow");
+  const Outcome followed = vitrine(command);
+  EXPECT_THAT(followed.err, testing::Not(HasSubstr("add --follow")));
+}
+
+TEST(TraceCommand, ThreadLocalArgumentsOf32BitPrograms) {
+  const Outcome done =
+      vitrine({"trace", "narrow:local", "--json", "--exec", "--", PROGRAM_32BIT, "fire"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  std::vector<json> arguments;
+  std::istringstream lines(done.out);
+  for (std::string line; std::getline(lines, line);) arguments.push_back(json::parse(line)["args"]);
+  EXPECT_EQ(arguments, (std::vector<json>{{55, -7}, {56, -7}}));
 }
 
 TEST(TraceCommand, AddsUp) {

@@ -10,7 +10,7 @@
 //   become FILE   it executes another program, which goes on to read its input
 //   open LIB      loads a library and calls its plugin_call()
 //   rate N        fires as fast as it can, N times
-//   leave         its first thread ends, another one goes on
+//   leave         its first thread ends, another one goes on to read its input, and stays
 //   state         tells the semaphore of subject:guarded
 //   crash         ends by a signal
 // Its labels: shot, the text of the shot that is fired; phase, before main.
@@ -158,14 +158,17 @@ static void again(const char* path, int count) {
   for (int i = 0; call && i < count; ++i) call(i);
 }
 
-static void* wait_for_signals(void* unused) {
+static int obey_input(void);
+
+static void* go_on(void* unused) {
+  obey_input();
   for (;;) pause();
   return unused;
 }
 
 static void leave(void) {
   pthread_t other;
-  if (pthread_create(&other, NULL, wait_for_signals, NULL) == 0) pthread_exit(NULL);
+  if (pthread_create(&other, NULL, go_on, NULL) == 0) pthread_exit(NULL);
 }
 
 static char library[4096];
@@ -222,6 +225,13 @@ static int obey(char* line) {
   return -1;
 }
 
+static int obey_input(void) {
+  int status = -1;
+  char line[4096];
+  while (status < 0 && fgets(line, sizeof line, stdin)) status = obey(line);
+  return status < 0 ? 0 : status;
+}
+
 // Before main: whoever traces from the first instruction sees it.
 __attribute__((constructor)) static void begin(void) {
   show_label("phase", "begin");
@@ -234,7 +244,5 @@ int main(int argc, char** argv) {
   printf("ready %d\n", getpid());
   int status = -1;
   for (int i = 1; i < argc && status < 0; ++i) status = obey(argv[i]);
-  char line[4096];
-  while (status < 0 && fgets(line, sizeof line, stdin)) status = obey(line);
-  return status < 0 ? 0 : status;
+  return status < 0 ? obey_input() : status;
 }

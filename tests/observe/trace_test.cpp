@@ -8,7 +8,9 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <thread>
 
+#include "bpf/uprobes.hpp"
 #include "observe/trace_subject.hpp"
 
 namespace vitrine::test {
@@ -168,6 +170,59 @@ TEST(Trace, PerfEventsSeeTheSame) {
     EXPECT_EQ(seen_by[0][i].site, seen_by[1][i].site) << i;
     EXPECT_EQ(seen_by[0][i].names, seen_by[1][i].names) << i;
     EXPECT_EQ(seen_by[0][i].values, seen_by[1][i].values) << i;
+  }
+}
+
+/// Its main thread ends.
+void leave(Child& child) {
+  child.write("leave\n");
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!bpf::has_no_main_thread(child.pid()) && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_TRUE(bpf::has_no_main_thread(child.pid()));
+}
+
+TEST(Trace, AProcessWhoseMainThreadHasEnded) {
+  for (const auto attaching : {bpf::Attaching::best, bpf::Attaching::perf_event}) {
+    Child child = start_trace_subject();
+    leave(child);
+    Child other = start_trace_subject();
+    TraceOptions options = of_process(child.pid(), {"subject:shot"});
+    options.attaching = attaching;
+    const auto trace = open_trace(options);
+    ASSERT_TRUE(trace);
+    EXPECT_EQ(tell(other, "fire 3"), "fire");
+    EXPECT_EQ(tell(child, "fire 5"), "fire");
+    const auto fires = collect(*trace, 5);
+    ASSERT_EQ(fires.size(), 5U);
+    for (const SeenFire& fire : fires) EXPECT_EQ(fire.pid, child.pid());
+    EXPECT_TRUE(collect_rest(*trace).empty());
+    for (const std::string& note : trace->take_notes())
+      EXPECT_EQ(note.find("main thread"), note.npos) << note;
+  }
+}
+
+TEST(Trace, GoesOnWhenTheMainThreadEnds) {
+  for (const auto attaching : {bpf::Attaching::best, bpf::Attaching::perf_event}) {
+    Child child = start_trace_subject();
+    TraceOptions options = of_process(child.pid(), {"subject:shot"});
+    options.attaching = attaching;
+    const auto trace = open_trace(options);
+    ASSERT_TRUE(trace);
+    EXPECT_EQ(tell(child, "fire 2"), "fire");
+    EXPECT_EQ(collect(*trace, 2).size(), 2U);
+    leave(child);
+    bool is_noted = false;
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (!is_noted && std::chrono::steady_clock::now() < end) {
+      EXPECT_TRUE(trace->poll(std::chrono::milliseconds(10), [](const TraceEvent&) {}));
+      for (const std::string& note : trace->take_notes())
+        is_noted |= note.find("main thread") != std::string::npos;
+    }
+    EXPECT_TRUE(is_noted);
+    EXPECT_EQ(tell(child, "fire 5"), "fire");
+    EXPECT_EQ(collect(*trace, 5).size(), 5U);
+    EXPECT_TRUE(collect_rest(*trace).empty());
   }
 }
 

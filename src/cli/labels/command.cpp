@@ -278,7 +278,8 @@ class LabelsCommand : public Command {
          "best of several readings of a thread that kept running; it may mix two sets.",
          "Mode snapshot stops no thread and sees all threads. Mode ebpf stops no thread and sees "
          "the threads that run on a CPU while it samples. Mode ptrace stops each thread for some "
-         "microseconds; a system call of the target may then end with EINTR."},
+         "microseconds; a system call of the target may then end with EINTR.",
+         "With --json, what a command of --exec writes to standard output goes to standard error."},
         {{"vitrine labels 4242", "the labels of all threads of process 4242, now"},
          {"vitrine labels 4242 --watch=500ms --duration 10s", "twice a second, for ten seconds"},
          {"vitrine labels 4242 --mode ebpf --duration 5s --json",
@@ -354,7 +355,7 @@ class LabelsCommand : public Command {
     catch_interrupts();
     std::optional<observe::Launched> launched;
     if (exec_) {
-      launched = TRY(observe::Launched::start(command_));
+      launched = TRY(observe::Launched::start(command_, json_));
       pid_ = launched->pid();
       TRY(go_on_confined(needs()));
     } else if (pid_ == 0) {

@@ -37,7 +37,8 @@ class ProfileCommand : public Command {
          "that the file name ends in, completely or not at all; repeat -o for several formats. "
          "Formats: pprof (.pb.gz), otlp (.otlp), folded (.folded), speedscope (.speedscope.json), "
          "json (.ndjson), json-flat (.flat.ndjson) for tables, and html, a single page with flame "
-         "graphs by label that needs no network.",
+         "graphs by label that needs no network. -o - is standard output; what a command of --exec "
+         "writes there goes to standard error then.",
          "--duration bounds the command, not only the sampling: files are parsed meanwhile, and a "
          "twentieth of that time is left for the rest of the names. --naming waits longer. With "
          "CAP_SYS_NICE, vitrine runs at nice -20, so that busy programs do not delay it.",

@@ -110,6 +110,8 @@ Result<void> ProfileRequest::take() {
   if (!is_bounded && !exec_ && !refreshing && !every) time = usual_duration;
   options.duration = time;
   TRY(view.take());
+  options.command_to_stderr = std::ranges::any_of(
+      view.outputs, [](const ProfileOutput& output) { return output.path == "-"; });
   view.spare(options, refreshing ? refreshing : every);
   view.sees_starts = options.follow || options.all || exec_;
   TRY(sending.check());

@@ -175,6 +175,7 @@ class TraceCommand : public Command {
          "and the trace and span of the thread. Requests that are not accepted yet are retried, "
          "and "
          "wait in memory or in --spool; lost ones are counted and reported.",
+         "With --json, what a command of --exec writes to standard output goes to standard error.",
          "A thread of vitrine empties the kernel's buffer into memory (up to 64 MB), so that slow "
          "output does not fill it. Fires for which the buffer has no room are counted and "
          "reported; --buffer enlarges it. The traced program never waits."},
@@ -283,6 +284,7 @@ class TraceCommand : public Command {
     if (engine_.given())
       sender_ = TRY(
           TraceSender::open(TRY(engine_.take(signal_of(options_.query))), engine_.request_bytes()));
+    options_.target.command_to_stderr = json_;
     auto trace = observe::Trace::open(options_);
     if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
     // What is launched runs by now, with the priority that it was given.
@@ -293,6 +295,7 @@ class TraceCommand : public Command {
     print_notes(**trace);
     if (shown_ > 0) names_.report();
     if (shown_ > 0) redact_.report_unmet();
+    report_unread_labels(**trace);
     if (options_.query.slower) sum_up(**trace);
     if (observe::adds_up(options_.query)) {
       auto table = TRY((*trace)->reduction());
@@ -383,6 +386,13 @@ class TraceCommand : public Command {
                               options_.probes.front()),
                   "omit it");
     return {};
+  }
+
+  static void report_unread_labels(const observe::Trace& trace) {
+    if (const std::uint64_t fires = trace.counters().unread_labels; fires > 0)
+      note(fmt::format(
+          "{} rejected by --where, which may hold for {}: some of the labels could not be read",
+          counted(fires, "fire"), fires == 1 ? "it" : "them"));
   }
 
   /// Whether there were pairs at all, and what could not be paired.

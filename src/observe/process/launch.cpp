@@ -32,15 +32,16 @@ Error cannot_run(const std::string& program, int error) {
 
 }  // namespace
 
-Result<Launched> Launched::start(const std::vector<std::string>& command) {
-  return launch(command, false);
+Result<Launched> Launched::start(const std::vector<std::string>& command, bool to_stderr) {
+  return launch(command, to_stderr, false);
 }
 
-Result<Launched> Launched::hold(const std::vector<std::string>& command) {
-  return launch(command, true);
+Result<Launched> Launched::hold(const std::vector<std::string>& command, bool to_stderr) {
+  return launch(command, to_stderr, true);
 }
 
-Result<Launched> Launched::launch(const std::vector<std::string>& command, bool hold) {
+Result<Launched> Launched::launch(const std::vector<std::string>& command, bool to_stderr,
+                                  bool hold) {
   if (command.empty())
     return fail(ErrorCode::usage, "--exec requires a command",
                 "write it after --: --exec -- ./server");
@@ -69,6 +70,7 @@ Result<Launched> Launched::launch(const std::vector<std::string>& command, bool 
     char word = 0;
     if (read(go[0], &word, 1) != 1) _exit(127);
     for (const int ignored : {SIGPIPE, SIGXFSZ}) ::signal(ignored, SIG_DFL);  // it would, too
+    if (to_stderr) dup2(STDERR_FILENO, STDOUT_FILENO);
     execvp(argv[0], argv.data());
     const int error = errno;
     [[maybe_unused]] const ssize_t sent = write(failure[1], &error, sizeof error);

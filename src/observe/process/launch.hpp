@@ -18,12 +18,13 @@ namespace vitrine::observe {
 class Launched {
  public:
   /// Starts `command` (its program searched in PATH) with our standard streams, and returns once it
-  /// runs its own code. Errors: usage (no command), not_found or not_permitted (cannot be run).
-  static Result<Launched> start(const std::vector<std::string>& command);
+  /// runs its own code. `to_stderr`: what it writes to standard output goes to standard error, because the former is
+  /// vitrine's alone. Errors: usage (no command), not_found or not_permitted (cannot be run).
+  static Result<Launched> start(const std::vector<std::string>& command, bool to_stderr);
 
   /// The same, but it is held before its first instruction until release(). Errors: also failed
   /// (it cannot be held).
-  static Result<Launched> hold(const std::vector<std::string>& command);
+  static Result<Launched> hold(const std::vector<std::string>& command, bool to_stderr);
 
   /// Of a program that is held: as target::HeldProgram.
   Result<void> run_to_libraries(const std::atomic<bool>* stop);
@@ -54,7 +55,8 @@ class Launched {
 
  private:
   explicit Launched(pid_t pid) : pid_(pid) {}
-  static Result<Launched> launch(const std::vector<std::string>& command, bool hold);
+  static Result<Launched> launch(const std::vector<std::string>& command, bool to_stderr,
+                                 bool hold);
   bool ends_within(std::chrono::milliseconds time) noexcept;
 
   OwnProcess owner_;

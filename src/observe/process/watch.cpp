@@ -94,11 +94,11 @@ Result<void> ProcessWatch::add(std::span<const pid_t> pids) {
   return {};
 }
 
-Result<void> ProcessWatch::launch(const std::vector<std::string>& command) {
-  auto held = Launched::hold(command);
+Result<void> ProcessWatch::launch(const std::vector<std::string>& command, bool to_stderr) {
+  auto held = Launched::hold(command, to_stderr);
   if (!held && held.error().code == ErrorCode::not_permitted) {
     listener_.note(held.error().message + ": its first actions may be missed");
-    held = Launched::start(command);
+    held = Launched::start(command, to_stderr);
   }
   launched_ = TRY(std::move(held));
   return add(launched_->pid());

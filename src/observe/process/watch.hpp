@@ -54,9 +54,9 @@ class ProcessWatch {
   /// Adds those that are there, and notes the others. Errors: as add(); not_found: if none is.
   Result<void> add(std::span<const pid_t> pids);
 
-  /// Starts a program, held before its first instruction where that is possible. Errors: as
+  /// Starts a program, held before its first instruction where that is possible. Arguments and errors: as
   /// Launched.
-  Result<void> launch(const std::vector<std::string>& command);
+  Result<void> launch(const std::vector<std::string>& command, bool to_stderr);
   /// Null: none was started.
   [[nodiscard]] Launched* launched() { return launched_ ? &*launched_ : nullptr; }
 

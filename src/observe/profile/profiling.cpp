@@ -248,7 +248,7 @@ Result<void> LiveProfiling::begin() {
   TRY(go_on());
   TRY(open_profiler());
   TRY(go_on());
-  if (!options_.command.empty()) TRY(watch_->launch(options_.command));
+  if (!options_.command.empty()) TRY(watch_->launch(options_.command, options_.command_to_stderr));
   for (ObservedProcess* process : watch_->all()) {
     look_at(*process);
     TRY(go_on());

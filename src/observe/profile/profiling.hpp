@@ -79,6 +79,7 @@ struct ProfilingOptions {
   std::vector<pid_t> pids;           ///< these; or
   std::vector<std::string> command;  ///< a program to start, from its first instruction; or
   bool all = false;                  ///< every process of the machine
+  bool command_to_stderr = false;    ///< what it writes to standard output goes to standard error
   ProcessSelection selection;        ///< of those
   /// Null: all samples. Not by `process`, which may be known later than a sample is taken. Samples that it does not
   /// hold for are refused in the kernel, once one of their process and labels has come in (and thread, CPU, trace and

@@ -101,17 +101,25 @@ Error no_such_probe(const TraceOptions& options, const std::vector<std::string>&
   if (patterns.front().starts_with("func:"))
     return {ErrorCode::failed, fmt::format("{} has no probe {}", where, patterns.front()),
             "for a function, write func:MODULE:FUNCTION, for example func:libc:malloc"};
+  const std::string of_started =
+      target.command.empty() ? ""
+      : options.follow
+          ? "if a program that it starts has them, name its file: vitrine trace FILE PROBE"
+          : "if a program that it starts has them (as of a script or ld.so), add --follow, or name "
+            "its file: vitrine trace FILE PROBE";
   if (seen.empty())
     return {ErrorCode::failed, where + " has no probes",
             "probes are compiled in with <vitrine/sdt.h> or <sys/sdt.h>; llvm-strip and sstrip "
-            "remove their notes"};
+            "remove their notes" +
+                (of_started.empty() ? "" : "; " + of_started)};
   const std::vector<std::string> names = closest(patterns.front(), seen);
   const std::size_t others = seen.size() - names.size();
   return {ErrorCode::failed,
           fmt::format("{} has no probe {}; it has {}{}", where, fmt::join(patterns, " or "),
                       fmt::join(names, ", "),
                       others == 0 ? std::string() : fmt::format(" and {} more", others)),
-          fmt::format("`vitrine probes {}` lists all", argument)};
+          fmt::format("`vitrine probes {}` lists all", argument) +
+              (of_started.empty() ? "" : "; " + of_started)};
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include "base/notes.hpp"
 #include "base/stop.hpp"
 #include "base/text.hpp"
+#include "bpf/uprobes.hpp"
 #include "observe/events/event_labels.hpp"
 #include "observe/process/cgroups.hpp"
 #include "observe/process/facts.hpp"
@@ -30,6 +31,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Between two looks at what processes have done: a library that is loaded fires before that unseen.
 constexpr milliseconds watch_interval{5};
+/// Between two looks at whether the main thread has ended.
+constexpr milliseconds thread_interval{50};
 
 /// A process, as its fires need it.
 struct TracedProcess final : ObservedProcess {
@@ -116,6 +119,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   const Cgroup& cgroup_of(const bpf::Fire& fire, TracedProcess* process, bool has_pid);
 
   void watch_processes();
+  void watch_main_thread();
   /// All entries of `processes_` are of this type.
   static TracedProcess& traced(ObservedProcess& process) {
     return static_cast<TracedProcess&>(process);
@@ -146,9 +150,13 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   std::set<sandbox::FileIdentity> guarded_;  ///< of them, those with semaphores
   std::unique_ptr<bpf::Tracer> tracer_;
   bpf::Attachment attachment_;
+  std::vector<Planned> attached_;            ///< of one process: to be attached to again
+  Clock::time_point next_look_at_thread_{};  ///< at the main thread of that process
+  bool is_filtered_ = true;                  ///< by the kernel, as long as it has a main thread
   std::size_t programs_set_ = 0;
   std::vector<bool> asked_again_;  ///< by program: the kernel tests only a part of the condition
   std::optional<EventLabels> labels_;
+  std::uint64_t unread_labels_ = 0;  ///< fires that the condition rejected here
   RedactedLabels redacted_;
   std::optional<symbol::StackNames> stacks_;
   std::optional<CgroupNames> cgroups_;
@@ -209,7 +217,7 @@ Result<void> LiveTrace::find_targets() {
   TRY(watch_->add(std::span<const pid_t>(options_.target.pids)));
   left_out_ = notes_.waiting().size();
   if (options_.target.command.empty()) return {};
-  return watch_->launch(options_.target.command);
+  return watch_->launch(options_.target.command, options_.target.command_to_stderr);
 }
 
 Result<void> LiveTrace::open_tracer() {
@@ -404,7 +412,9 @@ Result<void> LiveTrace::attach(std::span<const Planned> planned) {
   std::vector<bpf::FileSites> files;
   for (const Planned& its : planned)
     files.push_back({its.file->file->descriptor(), its.file->path, its.sites});
-  auto attachment = TRY(tracer_->attach(files, only_process()));
+  const auto pid = only_process();
+  const bool had_no_main_thread = pid && bpf::has_no_main_thread(*pid);
+  auto attachment = TRY(tracer_->attach(files, pid));
   for (const bpf::AttachFailure& failure : attachment.failures) {
     const Planned& its = planned[failure.file];
     const TracedSite& site = plan_.site(its.sites[failure.site].site);
@@ -415,6 +425,9 @@ Result<void> LiveTrace::attach(std::span<const Planned> planned) {
   }
   attachment.failures.clear();
   attachment_.add(std::move(attachment));
+  if (!pid) return {};
+  if (attached_.empty() && had_no_main_thread) is_filtered_ = false;
+  attached_.insert(attached_.end(), planned.begin(), planned.end());
   return {};
 }
 
@@ -477,7 +490,28 @@ void LiveTrace::watch_processes() {
       launched->release();
     }
   watch_->take_events();
+  watch_main_thread();
   watch_->look_again(tracer_->taken_until_ns());
+}
+
+/// The kernel's pid filter passes nothing once the main thread has ended (bpf::has_no_main_thread). It is asked at each fire
+/// of a perf event, and the breakpoint is removed; of links it is asked when a file is mapped.
+void LiveTrace::watch_main_thread() {
+  const auto pid = is_filtered_ ? only_process() : std::nullopt;
+  if (!pid || Clock::now() < next_look_at_thread_) return;
+  next_look_at_thread_ = Clock::now() + thread_interval;
+  if (attached_.empty() || !bpf::has_no_main_thread(*pid)) return;
+  is_filtered_ = false;
+  const std::vector<Planned> all = std::exchange(attached_, {});
+  attachment_.detach();
+  attachment_ = {};
+  if (const auto attached = attach(all); !attached) {
+    if (attached.error().code != ErrorCode::not_found) note(attached.error().message);
+    return;
+  }
+  note(fmt::format(
+      "the main thread of process {} has ended: some fires of its other threads may be missing",
+      *pid));
 }
 
 Result<std::size_t> LiveTrace::pass_over() {
@@ -555,8 +589,10 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
   FireView view(fire, program, site, displayed);
   if (cgroups_) view.take_origin(cgroup_of(fire, process, has_pid));
   const bool untested = (record.flags & VITRINE_FIRE_UNTESTED) != 0;
-  if ((asked_again_[fire.head.program] || untested) && !program.condition().holds(view.query()))
+  if ((asked_again_[fire.head.program] || untested) && !program.condition().holds(view.query())) {
+    unread_labels_ += !displayed.error.empty() && program.condition().asks_labels();
     return;
+  }
   if (const Redaction& redaction = options_.query.redaction; redaction.any())
     view.redact(program, redacted_.of(displayed, redaction), redaction);
   std::vector<symbol::StackFrame> stack;
@@ -602,6 +638,7 @@ TraceCounters LiveTrace::counters() const {
   all.fires = counters[VITRINE_TRACE_FIRES];
   all.busy = counters[VITRINE_TRACE_BUSY];
   all.lost = counters[VITRINE_TRACE_LOST] + all.busy;
+  all.unread_labels = unread_labels_ + counters[VITRINE_TRACE_UNREAD_LABELS];
   if (!options_.query.slower) return all;
   const std::uint64_t made = counters[VITRINE_TRACE_STARTS];
   const std::uint64_t gone =

@@ -29,6 +29,7 @@ struct TraceTarget {
   /// have executed nothing.
   std::vector<std::string> files;
   std::vector<std::string> command;  ///< a program to start, from its first instruction
+  bool command_to_stderr = false;    ///< what it writes to standard output goes to standard error
 };
 
 struct TraceOptions {
@@ -97,6 +98,8 @@ struct TraceCounters {
   std::uint64_t fires = 0;  ///< that passed the kernel's part of the condition
   std::uint64_t lost = 0;   ///< of those, never seen: they came faster than they were taken
   std::uint64_t busy = 0;   ///< of the lost: too many were under way at once
+  /// That the condition rejected, which is on labels, and some of their labels could not be read.
+  std::uint64_t unread_labels = 0;
   // Of slow pairs:
   std::uint64_t pairs = 0;          ///< whatever they took
   std::uint64_t without_start = 0;  ///< ends that had no start
