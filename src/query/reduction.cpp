@@ -114,13 +114,19 @@ void append_key(std::string& key, const std::optional<probe::Value>& value) {
     const decltype(part)& text;
     const decltype(bits)& raw;
     void operator()(std::int64_t number) const { raw('i', number); }
-    void operator()(std::uint64_t number) const { raw('u', number); }
+    void operator()(std::uint64_t number) const {  // 200 is 200, whatever its type
+      constexpr std::uint64_t largest = std::numeric_limits<std::int64_t>::max();
+      raw(number <= largest ? 'i' : 'u', number);
+    }
     void operator()(double number) const {  // of NaN there are many, which all print alike
       raw('d', std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number);
     }
     void operator()(bool truth) const { raw('b', truth); }
     void operator()(const probe::PointerValue& pointer) const { raw('p', pointer.address); }
-    void operator()(const probe::EnumeratorValue& enumerator) const { raw('e', enumerator.value); }
+    void operator()(const probe::EnumeratorValue& enumerator) const {
+      raw(enumerator.is_large ? 'E' : 'e', enumerator.value);
+      text('n', enumerator.name);  // sites may have different enumerations
+    }
     void operator()(const probe::StringValue& string) const {
       text(string.truncated ? 'S' : 's', string.text);
     }

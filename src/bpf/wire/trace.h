@@ -48,8 +48,8 @@ enum vitrine_role {
 
 /* One probe with one argument list: many sites share it. */
 struct vitrine_site_program {
-  __u32 probe; /* user space's number of it: reductions have rows of their own for each number; the
-                  start and the end of a latency have the same */
+  __u32 probe; /* user space's number of it: reductions have rows of their own for each number */
+  __u32 pair;  /* the starts and the ends of a latency have the same */
   __u32 role;
   __u8 captures;
   __u8 value;                          /* capture, or VITRINE_NO_CAPTURE */

@@ -414,6 +414,7 @@ vitrine_site_program TraceProgram::wire(const query::Compiled& condition,
   if (reduction) {
     program.role = reduction->role;
     program.probe = reduction->number;
+    program.pair = reduction->pair;
     if (reduction_->value) program.value = static_cast<__u8>(reduction_->value->slot);
     if (reduction_->match) program.match = static_cast<__u8>(reduction_->match->slot);
     for (const std::uint8_t capture : reduction->group) program.group[program.groups++] = capture;
@@ -485,13 +486,39 @@ bool TraceProgram::is_signed(std::uint32_t slot) const {
   return (operands_[capture.argument].flags & VITRINE_SIGNED) != 0;
 }
 
+std::string TraceProgram::reading(std::uint32_t slot) const {
+  const query::Capture& capture = captures_[slot];
+  if (capture.form != Form::number) return {};
+  if (is_plain(capture)) return is_unsigned_word(slot) ? "unsigned" : "integer";
+  const probe::ArgumentType& type = *query::type_of(arguments(), capture.argument);
+  return fmt::format("{}{} {} {}", is_signed(slot) ? "-" : "", operands_[capture.argument].size,
+                     static_cast<int>(type.kind),
+                     type.kind == probe::ValueKind::enumeration ? type.type : std::string());
+}
+
+/// An integer without enumerators.
+bool TraceProgram::is_plain(const query::Capture& capture) const {
+  if (capture.is_calculated()) return true;
+  const probe::ArgumentType* type = query::type_of(arguments(), capture.argument);
+  return type == nullptr || type->kind == probe::ValueKind::integer;
+}
+
+bool TraceProgram::is_unsigned_word(std::uint32_t slot) const {
+  const query::Capture& capture = captures_[slot];
+  return !is_signed(slot) &&
+         (capture.is_calculated() || operands_[capture.argument].size >= sizeof(std::uint64_t));
+}
+
 Value TraceProgram::key(std::uint32_t slot, std::uint64_t bits) const {
   const query::Capture& capture = captures_[slot];
   if (capture.form != Form::number) {
     if (bits == VITRINE_NULL_TEXT) return probe::PointerValue{.address = 0, .is_absent = true};
     return ValueError{"it could not be read, or did not fit"};
   }
-  if (capture.is_calculated()) return number(capture.calculation, bits);
+  if (is_plain(capture)) {
+    if (is_unsigned_word(slot)) return bits;
+    return static_cast<std::int64_t>(bits);
+  }
   const vitrine_operand& operand = operands_[capture.argument];
   const auto bytes = std::as_bytes(std::span(&bits, 1));
   return probe::make_value(operand, bytes.first(operand.size),

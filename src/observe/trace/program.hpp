@@ -61,6 +61,7 @@ struct ShownArgument {
 struct KernelReduction {
   __u32 role = VITRINE_COUNT;
   std::uint32_t number = 0;         ///< of the rows: vitrine_site_program::probe
+  std::uint32_t pair = 0;           ///< vitrine_site_program::pair
   std::vector<std::uint8_t> group;  ///< captures
   std::uint8_t group_labels = 0;    ///< bit i: selected label i
 };
@@ -112,6 +113,9 @@ class TraceProgram {
   [[nodiscard]] bool is_integer(std::uint32_t slot) const;  ///< a number of at most 64 bits
   [[nodiscard]] bool is_key(std::uint32_t slot) const;      ///< that, or text
   [[nodiscard]] bool is_signed(std::uint32_t slot) const;
+  /// What decides which value 64 bits of it are. Of an integer that is its sign alone, and only where all 64 are used:
+  /// captures of fewer bytes are extended.
+  [[nodiscard]] std::string reading(std::uint32_t slot) const;
   /// The value that 64 bits of it are.
   [[nodiscard]] probe::Value key(std::uint32_t slot, std::uint64_t bits) const;
 
@@ -126,6 +130,8 @@ class TraceProgram {
   bool take_value(const query::Capture& wanted, std::uint32_t slot,
                   vitrine_site_program& program) const;
   static probe::Value number(const query::Calculation& calculation, std::uint64_t bits);
+  [[nodiscard]] bool is_plain(const query::Capture& capture) const;
+  [[nodiscard]] bool is_unsigned_word(std::uint32_t slot) const;  ///< of 64 bits; plain
   void bind(const TraceQuery& query);
   void bind_shown(const TraceQuery& query);
   void fit_kept();

@@ -1,5 +1,7 @@
 #include "observe/trace/reduction.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "probe/evaluate.hpp"
@@ -108,25 +110,39 @@ bool TraceReduction::fits_kernel(const TraceProgram& program,
   return arguments <= VITRINE_GROUP_ARGUMENTS;
 }
 
-/// One a probe; the starts and ends of a latency share theirs.
+/// One for each way to read a row. Sites of a probe may have an argument in different types, may lack it, or hide it: the
+/// same bits are different values there. Rows of equal values become one later.
 std::uint32_t TraceReduction::number_of(const TraceProgram& program) {
-  const bool latency = query_.kind == ReductionKind::latency;
-  const bool is_one = latency && !query_.of_calls;
-  const auto [known, fresh] = numbers_.try_emplace(is_one ? std::string() : program.probe(),
-                                                   static_cast<std::uint32_t>(numbered_.size()));
-  if (fresh) {
-    numbered_.push_back(&program);
-    return known->second;
-  }
-  const TraceProgram*& same = numbered_[known->second];
-  if (program.role() != Role::start && same->role() == Role::start) same = &program;
+  const query::BoundReduction& reduction = *program.reduction();
+  std::string name = program.probe();
+  const auto add = [&](const Bound& subject) {
+    name += fmt::format("\n{}", static_cast<int>(subject.kind));
+    if (subject.kind != Bound::Kind::capture) return;
+    name += program.reading(subject.slot);
+    if (program.hides(subject.slot)) name += " hidden";
+  };
+  for (const Bound& subject : reduction.by) add(subject);
+  if (reduction.value) name += program.is_signed(reduction.value->slot) ? "\nsigned" : "\nunsigned";
+  const auto [known, fresh] =
+      numbers_.try_emplace(std::move(name), static_cast<std::uint32_t>(numbered_.size()));
+  if (fresh) numbered_.push_back(&program);
   return known->second;
+}
+
+/// One for all starts and ends of a latency; of calls, one for each function.
+std::uint32_t TraceReduction::pair_of(const TraceProgram& program) {
+  const auto next = static_cast<std::uint32_t>(pairs_.size());
+  return pairs_.try_emplace(query_.of_calls ? program.probe() : std::string(), next).first->second;
 }
 
 std::optional<KernelReduction> TraceReduction::in_kernel(const TraceProgram& program,
                                                          const query::Compiled& condition) {
   if (!fits_kernel(program, condition)) return std::nullopt;
-  KernelReduction kernel{role_of(query_.kind, program.role()), number_of(program), {}, 0};
+  KernelReduction kernel;
+  kernel.role = role_of(query_.kind, program.role());
+  if (query_.kind == ReductionKind::latency) kernel.pair = pair_of(program);
+  if (program.role() == Role::start) return kernel;  // it has no rows
+  kernel.number = number_of(program);
   for (const Bound& subject : program.reduction()->by) {
     if (subject.kind == Bound::Kind::capture)
       kernel.group.push_back(static_cast<std::uint8_t>(subject.slot));
@@ -138,7 +154,7 @@ std::optional<KernelReduction> TraceReduction::in_kernel(const TraceProgram& pro
 
 Result<query::ReductionTable> TraceReduction::table(bpf::Tracer& tracer) const {
   query::ReductionTable table = here_.table();
-  if (numbered_.empty()) {
+  if (numbered_.empty() && pairs_.empty()) {
     if (query_.of_calls && has_condition_) table.without_start = table.without_end = 0;
     return table;
   }

@@ -35,6 +35,7 @@ class TraceReduction {
   bool fits_kernel(const TraceProgram& program, const query::Compiled& condition) const;
   std::optional<std::size_t> selected_index(const query::Bound& subject) const;
   std::uint32_t number_of(const TraceProgram& program);
+  std::uint32_t pair_of(const TraceProgram& program);
   query::ReductionRow row_of(const bpf::ReductionRow& raw) const;
   query::Key key_of(const TraceProgram& program, const query::Bound& subject,
                     const bpf::ReductionRow& raw, std::size_t& argument) const;
@@ -47,7 +48,8 @@ class TraceReduction {
   bool has_condition_ = false;
   /// By number: a program that ends up in it, and so defines what its rows mean.
   std::vector<const TraceProgram*> numbered_;
-  std::unordered_map<std::string, std::uint32_t> numbers_;  ///< by probe
+  std::unordered_map<std::string, std::uint32_t> numbers_;  ///< by probe and reading
+  std::unordered_map<std::string, std::uint32_t> pairs_;    ///< of a latency
   query::Reducer here_;
 };
 

@@ -46,7 +46,7 @@ struct {
 struct start_key {
   __u64 match; /* a captured value, or the thread */
   __u32 tgid;
-  __u32 probe;
+  __u32 pair;
 };
 
 struct start {
@@ -207,7 +207,7 @@ static __always_inline int start_key_of(struct scratch* s,
   const __u64 pid_tgid = bpf_get_current_pid_tgid();
   key->match = (__u32)pid_tgid;
   key->tgid = pid_tgid >> 32;
-  key->probe = program->probe;
+  key->pair = program->pair;
   const __u32 match = program->match;
   if (match >= VITRINE_CAPTURES) return 1;
   if (s->state[match & 31] != VITRINE_CAPTURED) return 0;
