@@ -87,7 +87,7 @@ class KnownPerfMap {
 
   sandbox::PlaceIdentity file_;
   sandbox::FileIdentity seen_;  ///< as it was at the last look
-  std::uint64_t bytes_ = 0;  ///< from the beginning
+  std::uint64_t bytes_ = 0;     ///< from the beginning
   std::vector<Part> parts_;
   Part last_;
 };
