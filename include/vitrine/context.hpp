@@ -8,8 +8,8 @@
 //
 // One context per process. If another library, or another copy of this one, publishes one already, publish()
 // adds a second one, and the Status has a message: readers use one of them, most of them the newest. A label key alone
-// adds none: then labels are in label sets, and not in thread records. Every function may be called from any thread at any time; calls are
-// serialised, and a reader outside sees the context before or after a call, never a mixture.
+// adds none: then labels are in label sets, and not in thread records. Every function may be called from any thread at
+// any time; calls are serialised, and a reader outside sees the context before or after a call, never a mixture.
 // C++17; no function throws or needs exceptions. (Constructing an Attribute allocates, as std::string
 // does, in the caller.) If memory runs out, or the kernel refuses a call, the Status reports the error,
 // the published context stays unchanged, and the next call can succeed.

@@ -19,6 +19,7 @@
 #include "bpf/target_maps.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "bpf/uprobes.hpp"
+#include "target/threads.hpp"
 
 // After the structures it names.
 #include <tracer.skel.h>
@@ -130,9 +131,10 @@ class LoadedTracer final : public Tracer {
           return fail(ErrorCode::usage, "a site refers to a program that the tracer does not have");
       }
     if (!any) return Attachment{};
+    // The kernel's pid filter compares memory with that of the main thread: it passes nothing where that is gone.
     std::optional<pid_t> filter = pid;
     if (pid && ((options_.attaching == Attaching::uprobe_multi && filter_of_threads_) ||
-                has_no_main_thread(*pid))) {
+                target::has_no_main_thread(*pid))) {
       TRY(pass_only(*pid));
       filter.reset();
     }

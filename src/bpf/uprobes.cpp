@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -352,21 +351,6 @@ bool pid_filter_is_of_threads(std::string_view kernel_release) {
   if (first.ec != std::errc{} || first.ptr == end || *first.ptr != '.') return false;
   if (std::from_chars(first.ptr + 1, end, minor).ec != std::errc{}) return false;
   return major == 6 && minor >= 6 && minor <= 9;
-}
-
-bool has_no_main_thread(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (!std::getline(file, line)) return false;
-  const std::size_t end_of_name = line.rfind(')');
-  if (end_of_name == line.npos) return false;
-  char state = 0;
-  int threads = 0;  // field 20 of proc_pid_stat(5); the state is field 3
-  const bool read =
-      std::sscanf(line.c_str() + end_of_name + 1,
-                  " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d", &state,
-                  &threads) == 2;
-  return read && (state == 'Z' || state == 'X') && threads > 1;
 }
 
 Result<Attachment> attach_uprobe_multi(const AttachRequest& request) {

@@ -20,10 +20,6 @@ Result<bool> has_uprobe_multi();
 /// Whether the kernel's pid filter of uprobe_multi passes one thread alone (Linux 6.6 to 6.9).
 bool pid_filter_is_of_threads(std::string_view kernel_release);
 
-/// Whether the main thread of a process has ended while others go on. The kernel's pid filter compares memory with that
-/// thread's, which is gone: it passes nothing.
-bool has_no_main_thread(pid_t pid);
-
 inline constexpr int uprobe_multi_attach_type = 48;  // BPF_TRACE_UPROBE_MULTI of linux/bpf.h
 
 /// What to attach to, and when to stop.

@@ -155,9 +155,8 @@ const ContextCandidate* unknown_version(const ContextSubject& subject) {
 }
 
 /// Whether a mapping has one of the names that the specification gives. Readers that know no others would not find it.
-bool is_named_as_specified(std::string_view shown) {
-  constexpr std::string_view deleted = " (deleted)";
-  if (shown.ends_with(deleted)) shown.remove_suffix(deleted.size());
+bool is_named_as_specified(const std::string& mapping) {
+  const std::string shown = target::without_deleted(mapping);
   const std::string name = abi::process_context::mapping_name;
   return shown == "/memfd:" + name || shown == "[anon_shmem:" + name + "]" ||
          shown == "[anon:" + name + "]";

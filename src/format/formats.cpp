@@ -192,8 +192,8 @@ bool ArrayDecoder::decode_chunk(std::size_t first, std::span<const layout::Label
       set_.repeated();
       continue;
     }
-    if (candidate.label.value.buf ==
-        0) {  // it is no label, and hides later ones of its key as one would
+    // It is no label, and hides later ones of its key as one would.
+    if (candidate.label.value.buf == 0) {
       set_.defect(SetRule::value_present,
                   fmt::format("label {}: its value is a null pointer", candidate.entry));
       without_value_.insert(std::move(candidate.key));

@@ -89,6 +89,16 @@ Result<Thread> thread(int proc_dir, pid_t tid) {
   return stat_of(proc_dir, tid).map([&](Stat stat) { return thread_of(tid, std::move(stat)); });
 }
 
+/// By a file that is read without locks of the process (proc_file.hpp), as this is asked all the time.
+bool has_no_main_thread(pid_t pid) {
+  const auto status = read_file_at(AT_FDCWD, fmt::format("/proc/{}/status", pid), proc_file_bytes);
+  if (!status) return false;
+  const auto state = status_field(*status, "State");
+  const auto threads = status_field(*status, "Threads");
+  const bool has_ended = state && (state->starts_with('Z') || state->starts_with('X'));
+  return has_ended && threads && std::strtoul(std::string(*threads).c_str(), nullptr, 10) > 1;
+}
+
 Result<std::vector<Thread>> threads(int proc_dir) {
   auto tids = TRY(thread_ids(proc_dir));
   std::vector<Thread> found;

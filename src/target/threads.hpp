@@ -47,6 +47,9 @@ Result<std::vector<Thread>> threads(int proc_dir);
 /// A thread that has not ended: the leader if it has not. Errors: not_found.
 Result<pid_t> live_thread(int proc_dir);
 
+/// Whether the main thread of a process has ended, while others go on.
+bool has_no_main_thread(pid_t pid);
+
 /// How often another thread is taken for one that ended while it was used.
 inline constexpr int threads_followed = 16;
 

@@ -10,8 +10,8 @@
 #include <set>
 #include <thread>
 
-#include "bpf/uprobes.hpp"
 #include "observe/trace_subject.hpp"
+#include "target/threads.hpp"
 
 namespace vitrine::test {
 namespace {
@@ -177,9 +177,9 @@ TEST(Trace, PerfEventsSeeTheSame) {
 void leave(Child& child) {
   child.write("leave\n");
   const auto end = std::chrono::steady_clock::now() + patience;
-  while (!bpf::has_no_main_thread(child.pid()) && std::chrono::steady_clock::now() < end)
+  while (!target::has_no_main_thread(child.pid()) && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  ASSERT_TRUE(bpf::has_no_main_thread(child.pid()));
+  ASSERT_TRUE(target::has_no_main_thread(child.pid()));
 }
 
 TEST(Trace, AProcessWhoseMainThreadHasEnded) {

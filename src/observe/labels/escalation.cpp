@@ -65,10 +65,6 @@ constexpr auto sample_period = 100us;
 constexpr auto sample_deadline = 40ms;
 constexpr std::size_t max_sampled = 64;
 
-}  // namespace
-
-namespace {
-
 /// 0: an error; 2: nothing is wrong with it.
 int wholeness(const Result<format::LabelSet>& set) {
   if (!set) return 0;

@@ -194,16 +194,22 @@ class FoldedSites {
   std::unordered_map<std::uint64_t, Shared> all_;
 };
 
-/// What a trace misses, and how to see it.
-std::string uncounted_note(const std::set<std::string>& probes, const std::string& path) {
-  std::vector<std::string> names(probes.begin(), probes.end());
+/// The first names, with `between` between two, and behind `last` how many there are besides.
+std::string first_of(std::vector<std::string> names, std::string_view between,
+                     std::string_view last) {
   const std::size_t left = names.size() - std::min(names.size(), shown);
   names.resize(names.size() - left);
+  return fmt::format("{}{}", fmt::join(names, between),
+                     left == 0 ? std::string() : fmt::format("{}{} more", last, left));
+}
+
+/// What a trace misses, and how to see it.
+std::string uncounted_note(const std::set<std::string>& probes, const std::string& path) {
   return fmt::format(
-      "{}: code that checks whether {}{} is traced does not fire: until a process has started, the "
+      "{}: code that checks whether {} is traced does not fire: until a process has started, the "
       "kernel would count in another copy of its semaphore (vitrine check: sdt.semaphore-page); "
       "trace one running process by its PID",
-      path, fmt::join(names, " or "), left == 0 ? std::string() : fmt::format(" or {} more", left));
+      path, first_of({probes.begin(), probes.end()}, " or ", " or "));
 }
 
 /// The names of the others.
@@ -211,10 +217,7 @@ std::string names_of_others(const FoldedSites::Shared& shared, const probe::Prob
   std::vector<std::string> names;
   for (const probe::Probe* other : shared.probes)
     if (other != &probe) names.push_back(other->provider + ":" + other->name);
-  const std::size_t left = names.size() - std::min(names.size(), shown);
-  names.resize(names.size() - left);
-  return fmt::format("{}{}", fmt::join(names, ", "),
-                     left == 0 ? std::string() : fmt::format(" and {} more", left));
+  return first_of(std::move(names), ", ", " and ");
 }
 
 bool runs_here(Machine machine) {

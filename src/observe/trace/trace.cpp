@@ -10,7 +10,6 @@
 #include "base/notes.hpp"
 #include "base/stop.hpp"
 #include "base/text.hpp"
-#include "bpf/uprobes.hpp"
 #include "observe/events/event_labels.hpp"
 #include "observe/process/cgroups.hpp"
 #include "observe/process/facts.hpp"
@@ -22,6 +21,7 @@
 #include "observe/trace/reduction.hpp"
 #include "target/maps.hpp"
 #include "target/process.hpp"
+#include "target/threads.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -413,7 +413,7 @@ Result<void> LiveTrace::attach(std::span<const Planned> planned) {
   for (const Planned& its : planned)
     files.push_back({its.file->file->descriptor(), its.file->path, its.sites});
   const auto pid = only_process();
-  const bool had_no_main_thread = pid && bpf::has_no_main_thread(*pid);
+  const bool had_no_main_thread = pid && target::has_no_main_thread(*pid);
   auto attachment = TRY(tracer_->attach(files, pid));
   for (const bpf::AttachFailure& failure : attachment.failures) {
     const Planned& its = planned[failure.file];
@@ -494,13 +494,13 @@ void LiveTrace::watch_processes() {
   watch_->look_again(tracer_->taken_until_ns());
 }
 
-/// The kernel's pid filter passes nothing once the main thread has ended (bpf::has_no_main_thread). It is asked at each fire
+/// The kernel's pid filter passes nothing once the main thread has ended (target::has_no_main_thread). It is asked at each fire
 /// of a perf event, and the breakpoint is removed; of links it is asked when a file is mapped.
 void LiveTrace::watch_main_thread() {
   const auto pid = is_filtered_ ? only_process() : std::nullopt;
   if (!pid || Clock::now() < next_look_at_thread_) return;
   next_look_at_thread_ = Clock::now() + thread_interval;
-  if (attached_.empty() || !bpf::has_no_main_thread(*pid)) return;
+  if (attached_.empty() || !target::has_no_main_thread(*pid)) return;
   is_filtered_ = false;
   const std::vector<Planned> all = std::exchange(attached_, {});
   attachment_.detach();
