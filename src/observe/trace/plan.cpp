@@ -7,6 +7,7 @@
 #include <array>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/text.hpp"
@@ -194,11 +195,12 @@ class FoldedSites {
   std::unordered_map<std::uint64_t, Shared> all_;
 };
 
-/// The first names, with `between` between two, and behind `last` how many there are besides.
-std::string first_of(std::vector<std::string> names, std::string_view between,
+/// The first of `all` names, with `between` two of them, and behind `last` how many there are besides.
+/// `names`: at least those that are shown.
+std::string first_of(std::vector<std::string> names, std::size_t all, std::string_view between,
                      std::string_view last) {
-  const std::size_t left = names.size() - std::min(names.size(), shown);
-  names.resize(names.size() - left);
+  if (names.size() > shown) names.resize(shown);
+  const std::size_t left = all - names.size();
   return fmt::format("{}{}", fmt::join(names, between),
                      left == 0 ? std::string() : fmt::format("{}{} more", last, left));
 }
@@ -209,15 +211,17 @@ std::string uncounted_note(const std::set<std::string>& probes, const std::strin
       "{}: code that checks whether {} is traced does not fire: until a process has started, the "
       "kernel would count in another copy of its semaphore (vitrine check: sdt.semaphore-page); "
       "trace one running process by its PID",
-      path, first_of({probes.begin(), probes.end()}, " or ", " or "));
+      path, first_of({probes.begin(), probes.end()}, probes.size(), " or ", " or "));
 }
 
 /// The names of the others.
 std::string names_of_others(const FoldedSites::Shared& shared, const probe::Probe& probe) {
   std::vector<std::string> names;
-  for (const probe::Probe* other : shared.probes)
+  for (const probe::Probe* other : shared.probes) {
+    if (names.size() == shown) break;
     if (other != &probe) names.push_back(other->provider + ":" + other->name);
-  return first_of(std::move(names), ", ", " and ");
+  }
+  return first_of(std::move(names), shared.probes.size() - 1, ", ", " and ");
 }
 
 bool runs_here(Machine machine) {
@@ -270,6 +274,8 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
   FunctionNotes warned{"have such notes", {}, {}};
   const std::set<Address> endless = calls_without_end(*file);
   const FoldedSites folded(*file);
+  std::unordered_set<std::uint64_t>
+      noted;                        // offsets of folded sites: one note for all of their probes
   std::set<std::string> uncounted;  // probes whose semaphores the kernel would not count in
   for (const probe::Probe& probe : file->probes) {
     std::string name = probe.provider + ":" + probe.name;
@@ -299,7 +305,7 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
       if (const auto* shared = probe.kind == probe::Kind::sdt ? folded.of(site) : nullptr) {
         semaphore = shared->semaphore_offset;
         counted_first = shared->counted_first;
-        if (shared->probes.size() > 1)
+        if (shared->probes.size() > 1 && noted.insert(*site.file_offset).second)
           notes.push_back(fmt::format(
               "{} is one instruction with {}: the linker folded equal code (--icf), "
               "and every execution fires each of them that is traced{}",
