@@ -348,6 +348,23 @@ TEST_F(Service, WhatRunsUntilTheUserInterruptsEndsWith130) {
   std::filesystem::remove_all(folder);
 }
 
+// `timeout` sends its signal to the command and to the command's group.
+TEST_F(Service, ASignalThatComesTwiceAtOnceIsOneRequestToEnd) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    for (const Words& words : {Words{"profile", pid()}, Words{"trace", pid(), "*", "--count"}}) {
+      Words command{"sh", "-c", "exec \"$@\" 2>&1", "sh", VITRINE};
+      command.insert(command.end(), words.begin(), words.end());
+      Child running = Child::spawn(command);
+      ASSERT_TRUE(running.read_line(patience)) << testing::PrintToString(words);  // it has begun
+      running.signal(number);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      running.signal(number);
+      running.rest_of_output(patience);
+      EXPECT_EQ(running.wait(patience), 130) << testing::PrintToString(words) << ' ' << number;
+    }
+  }
+}
+
 TEST_F(Service, AWatchEndsWhenTheProcessDoes) {
   Child watch = Child::spawn({VITRINE, "labels", pid(), "--watch=50ms", "--json"});
   ASSERT_TRUE(watch.read_line().has_value());

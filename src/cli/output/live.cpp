@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,9 +26,30 @@ namespace {
 
 std::atomic<bool> flag{false}, stop_flag{false};
 std::atomic<int> first_signal{0};
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+std::atomic<std::int64_t> first_ns{0};
+static_assert(std::atomic<bool>::is_always_lock_free &&
+                  std::atomic<std::int64_t>::is_always_lock_free,
               "set in a signal handler");
 std::atomic<unsigned> seconds_to_end{0};  // 0: it may take as long as it takes
+
+// One request to end may come as several signals: `timeout` sends its signal to the command and to
+// the command's group, systemd sends SIGHUP after SIGTERM (SendSIGHUP=).
+constexpr std::int64_t one_request_ns = 500'000'000;
+
+void interrupt(int number) {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  const std::int64_t now = time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
+  std::int64_t first = 0;
+  if (first_ns.compare_exchange_strong(first, now)) {
+    first_signal = number;
+    flag = stop_flag = true;
+    if (const unsigned seconds = seconds_to_end) ::alarm(seconds);
+  } else if (now - first > one_request_ns) {
+    std::signal(number, SIG_DFL);
+    ::raise(number);
+  }
+}
 
 }  // namespace
 
@@ -55,13 +77,7 @@ void stop_after(std::chrono::milliseconds time) {
 
 void catch_interrupts() {
   struct sigaction action {};
-  action.sa_handler = [](int number) {
-    int none = 0;
-    first_signal.compare_exchange_strong(none, number);
-    flag = stop_flag = true;
-    if (const unsigned seconds = seconds_to_end) ::alarm(seconds);
-  };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  action.sa_handler = interrupt;
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   StandardOutput::instance().set_hurried([] { return interrupted().load(); });

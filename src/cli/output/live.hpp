@@ -13,8 +13,8 @@ namespace vitrine::cli {
 
 // ^C: finish the work in hand, detach, print what there is, and end with 130.
 
-/// Set by the first SIGINT, SIGTERM or SIGHUP after catch_interrupts(); a second one kills as
-/// usual.
+/// Set by the first SIGINT, SIGTERM or SIGHUP after catch_interrupts(). Another one kills as usual, but
+/// not within half a second: that belongs to the first.
 const std::atomic<bool>& interrupted();
 
 /// Whether that was SIGTERM: by it a service manager ends what has no other end.
