@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -224,6 +225,28 @@ TEST(Trace, GoesOnWhenTheMainThreadEnds) {
     EXPECT_EQ(collect(*trace, 5).size(), 5U);
     EXPECT_TRUE(collect_rest(*trace).empty());
   }
+}
+
+TEST(Trace, GoesOnWhenTheMainThreadEndsOfTheLastOfSeveralProcesses) {
+  Child child = start_trace_subject();
+  std::optional<Child> other = start_trace_subject();
+  TraceOptions options = of_process(child.pid(), {"subject:shot", "plugin:*"});
+  options.target.pids.push_back(other->pid());
+  options.optional = true;
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  trace->take_notes();
+  other.reset();
+  EXPECT_FALSE(trace->ended());
+  EXPECT_EQ(tell(child, std::string("open ") + TRACE_PLUGIN), "open well");
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (trace->take_notes().empty() && std::chrono::steady_clock::now() < end)
+    collect_rest(*trace);
+  leave(child);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  collect_rest(*trace);
+  EXPECT_EQ(tell(child, "fire 5"), "fire");
+  EXPECT_EQ(count_by_probe(collect(*trace, 5))["subject:shot"], 5);
 }
 
 TEST(Trace, AFileInEveryProcessThatRunsItNowOrLater) {

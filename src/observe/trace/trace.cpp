@@ -85,7 +85,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
 
  private:
   [[nodiscard]] bool by_file() const { return !options_.target.files.empty(); }
-  /// Whether the kernel shows us one process alone; else we choose.
+  /// The one process that is left, if it is one.
   [[nodiscard]] std::optional<pid_t> only_process() const {
     if (by_file() || options_.follow) return std::nullopt;
     const auto all = watch_->all();
@@ -150,6 +150,9 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   std::set<sandbox::FileIdentity> guarded_;  ///< of them, those with semaphores
   std::unique_ptr<bpf::Tracer> tracer_;
   bpf::Attachment attachment_;
+  /// The process that the kernel is to show alone; else we choose. As it was at the start: all attachments of one
+  /// tracer have a pid, or none has.
+  std::optional<pid_t> alone_;
   std::vector<Planned> attached_;            ///< of one process: to be attached to again
   Clock::time_point next_look_at_thread_{};  ///< at the main thread of that process
   bool is_filtered_ = true;                  ///< by the kernel, as long as it has a main thread
@@ -231,7 +234,8 @@ Result<void> LiveTrace::open_tracer() {
   options.slower = options_.query.slower;
   options.reductions = reduction_.has_value();
   options.labels = !reduction_ || wants_labels(options_.query);
-  options.only_known = !by_file() && !only_process();
+  alone_ = only_process();
+  options.only_known = !by_file() && !alone_;
   options.others_only = by_file();
   if (options_.held) options.from_ns = ~std::uint64_t{0};
   for (const query::Selected& selected : selected_) {
@@ -348,12 +352,12 @@ Result<std::vector<LiveTrace::Planned>> LiveTrace::attach_process(ObservedProces
   bool all = true;
   for (const ProbeModule& module : found.modules) {
     const bool started = plan_.knows(*module.file) || has_started(module, directory.fd.get());
-    if (!started && only_process() && unstarted == Unstarted::leave) {
+    if (!started && alone_ && unstarted == Unstarted::leave) {
       all = false;
       continue;
     }
     // The kernel attaches to processes, too, that start later.
-    plan(module.file, started && only_process().has_value(), planned);
+    plan(module.file, started && alone_.has_value(), planned);
   }
   traced(process).waits = all ? 0 : traced(process).waits + 1;
   TRY(attach(planned));
@@ -400,7 +404,7 @@ void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, bool counts_a
   if (!modules_.takes(file->path)) return;
   if (file->file != nullptr) inodes_.insert(file->file->identity().inode);
   std::vector<std::string> notes;
-  auto sites = plan_.add(file, only_process().value_or(0), counts_all, notes);
+  auto sites = plan_.add(file, alone_.value_or(0), counts_all, notes);
   note_all(std::move(notes));
   if (std::ranges::any_of(sites, &bpf::AttachSite::semaphore_offset))
     guarded_.insert(file->file->identity());
@@ -412,9 +416,8 @@ Result<void> LiveTrace::attach(std::span<const Planned> planned) {
   std::vector<bpf::FileSites> files;
   for (const Planned& its : planned)
     files.push_back({its.file->file->descriptor(), its.file->path, its.sites});
-  const auto pid = only_process();
-  const bool had_no_main_thread = pid && target::has_no_main_thread(*pid);
-  auto attachment = TRY(tracer_->attach(files, pid));
+  const bool had_no_main_thread = alone_ && target::has_no_main_thread(*alone_);
+  auto attachment = TRY(tracer_->attach(files, alone_));
   for (const bpf::AttachFailure& failure : attachment.failures) {
     const Planned& its = planned[failure.file];
     const TracedSite& site = plan_.site(its.sites[failure.site].site);
@@ -425,7 +428,7 @@ Result<void> LiveTrace::attach(std::span<const Planned> planned) {
   }
   attachment.failures.clear();
   attachment_.add(std::move(attachment));
-  if (!pid) return {};
+  if (!alone_) return {};
   if (attached_.empty() && had_no_main_thread) is_filtered_ = false;
   attached_.insert(attached_.end(), planned.begin(), planned.end());
   return {};
@@ -497,7 +500,7 @@ void LiveTrace::watch_processes() {
 /// The kernel's pid filter passes nothing once the main thread has ended (target::has_no_main_thread). It is asked at each fire
 /// of a perf event, and the breakpoint is removed; of links it is asked when a file is mapped.
 void LiveTrace::watch_main_thread() {
-  const auto pid = is_filtered_ ? only_process() : std::nullopt;
+  const auto pid = alone_ && is_filtered_ ? only_process() : std::nullopt;
   if (!pid || Clock::now() < next_look_at_thread_) return;
   next_look_at_thread_ = Clock::now() + thread_interval;
   if (attached_.empty() || !target::has_no_main_thread(*pid)) return;
