@@ -9,19 +9,16 @@
 
 #include "base/notes.hpp"
 #include "base/stop.hpp"
-#include "base/text.hpp"
 #include "observe/events/event_labels.hpp"
 #include "observe/process/cgroups.hpp"
 #include "observe/process/facts.hpp"
 #include "observe/process/watch.hpp"
+#include "observe/trace/attached_probes.hpp"
 #include "observe/trace/files.hpp"
 #include "observe/trace/fire_view.hpp"
 #include "observe/trace/plan.hpp"
 #include "observe/trace/program.hpp"
 #include "observe/trace/reduction.hpp"
-#include "target/maps.hpp"
-#include "target/process.hpp"
-#include "target/threads.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -31,17 +28,14 @@ using Clock = std::chrono::steady_clock;
 
 /// Between two looks at what processes have done: a library that is loaded fires before that unseen.
 constexpr milliseconds watch_interval{5};
-/// Between two looks at whether the main thread has ended.
-constexpr milliseconds thread_interval{50};
 
 /// A process, as its fires need it.
 struct TracedProcess final : ObservedProcess {
   ProcessLabels labels;
-  symbol::ProcessFunctions functions;            ///< of traces with stacks
-  Cgroup cgroup;                                 ///< of traces that ask for it: where it was last
-  std::string resource;                          ///< the same: as a message of OTLP
-  std::set<sandbox::FileIdentity> loaded_twice;  ///< what has been noted as such
-  unsigned waits = 0;                            ///< looks that left modules to the next one
+  symbol::ProcessFunctions functions;  ///< of traces with stacks
+  Cgroup cgroup;                       ///< of traces that ask for it: where it was last
+  std::string resource;                ///< the same: as a message of OTLP
+  AttachedProbes::OfProcess attached;
 
   [[nodiscard]] std::shared_ptr<ObservedProcess> child(pid_t) const override {
     auto its = std::make_shared<TracedProcess>();
@@ -54,13 +48,7 @@ struct TracedProcess final : ObservedProcess {
 class LiveTrace final : public Trace, private ProcessWatch::Listener {
  public:
   explicit LiveTrace(TraceOptions options)
-      : options_(std::move(options)),
-        plan_(options_.probes, options_.query, options_.force),
-        selected_(selected_labels(options_.query)),
-        modules_(options_.modules),
-        files_({.functions = wants_functions(options_.query),
-                .wanted = function_patterns(plan_.wanted())
-                              .value_or(std::vector<probe::FunctionPattern>())}) {}
+      : options_(std::move(options)), selected_(selected_labels(options_.query)) {}
 
   Result<void> begin();
 
@@ -69,7 +57,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   void set_period(std::uint64_t from_ns, std::uint64_t until_ns) override {
     tracer_->set_period(from_ns, until_ns);
   }
-  void detach() override { attachment_.detach(); }
+  void detach() override { attached_->detach(); }
   void end_command() override { watch_->end_launched(); }
   bool ended() override;
   Result<query::ReductionTable> reduction() override;
@@ -79,7 +67,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   [[nodiscard]] TraceCounters counters() const override;
   [[nodiscard]] bpf::Attaching attaching() const override { return tracer_->attaching(); }
   [[nodiscard]] std::vector<std::string> probes() const override;
-  [[nodiscard]] std::size_t sites() const override { return plan_.sites(); }
+  [[nodiscard]] std::size_t sites() const override { return plan().sites(); }
   [[nodiscard]] std::optional<Error> unmatched() const override;
   std::vector<std::string> take_notes() override;
 
@@ -97,29 +85,16 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   Result<void> go_on() const { return require_not_stopped(options_.stop, "the trace"); }
   Result<void> attach_targets();
   Result<void> begin_launched();
-  /// A file, and the sites in it.
-  struct Planned {
-    std::shared_ptr<const ProbeFile> file;
-    std::vector<bpf::AttachSite> sites;
-  };
-
-  /// What of modules to leave to the next look: those that have not started so far.
-  enum class Unstarted : std::uint8_t { attach, leave };
-  Result<std::vector<Planned>> attach_process(ObservedProcess& process, Unstarted unstarted);
-  void note_unset_semaphores(TracedProcess& process, std::span<const ProbeModule> modules);
+  [[nodiscard]] const TracePlan& plan() const { return attached_->plan(); }
+  using Unstarted = AttachedProbes::Unstarted;
+  Result<AttachedProbes::Files> attach_process(ObservedProcess& process, Unstarted unstarted);
   void attach_later(ObservedProcess& process);
-  void plan(const std::shared_ptr<const ProbeFile>& file, bool counts_all,
-            std::vector<Planned>& planned);
-  Result<void> attach(std::span<const Planned> planned);
   Result<void> require_sites();
   Result<void> require_arguments();
-  Result<void> set_programs();
   [[nodiscard]] bool has_stacks() const { return options_.stacks || wants_stacks(options_.query); }
-  Result<KernelReduction> slow_pair(const TraceProgram& program) const;
   const Cgroup& cgroup_of(const bpf::Fire& fire, TracedProcess* process, bool has_pid);
 
   void watch_processes();
-  void watch_main_thread();
   /// All entries of `processes_` are of this type.
   static TracedProcess& traced(ObservedProcess& process) {
     return static_cast<TracedProcess&>(process);
@@ -130,7 +105,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   void look_on();
   // Of processes:
   bool concerns(const target::ProcessEvent& event) override {
-    return by_file() && inodes_.contains(event.mapping.inode);
+    return by_file() && attached_->has_file(event.mapping.inode);
   }
   void changed(ObservedProcess& process, bool again) override;
   void departed(ObservedProcess& process) override;
@@ -139,25 +114,11 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   void show(const bpf::Fire& fire, const Sink& sink);
 
   TraceOptions options_;
-  TracePlan plan_;
   std::vector<query::Selected> selected_;
-  ModuleChoice modules_;
-  ProbeFiles files_;
   ProcessRegistry processes_{[] { return std::make_shared<TracedProcess>(); },
                              limits::observed_processes};
   std::optional<ProcessWatch> watch_;
-  std::set<std::uint64_t> inodes_;           ///< of the files that are traced
-  std::set<sandbox::FileIdentity> guarded_;  ///< of them, those with semaphores
   std::unique_ptr<bpf::Tracer> tracer_;
-  bpf::Attachment attachment_;
-  /// The process that the kernel is to show alone; else we choose. As it was at the start: all attachments of one
-  /// tracer have a pid, or none has.
-  std::optional<pid_t> alone_;
-  std::vector<Planned> attached_;            ///< of one process: to be attached to again
-  Clock::time_point next_look_at_thread_{};  ///< at the main thread of that process
-  bool is_filtered_ = true;                  ///< by the kernel, as long as it has a main thread
-  std::size_t programs_set_ = 0;
-  std::vector<bool> asked_again_;  ///< by program: the kernel tests only a part of the condition
   std::optional<EventLabels> labels_;
   std::uint64_t unread_labels_ = 0;  ///< fires that the condition rejected here
   RedactedLabels redacted_;
@@ -167,10 +128,12 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   Notes notes_;
   std::size_t left_out_ = 0;  ///< notes: of processes that have ended before they were attached to
   std::optional<TraceReduction> reduction_;
+  std::optional<AttachedProbes> attached_;  ///< goes before what it uses
 };
 
 Result<void> LiveTrace::begin() {
-  TRY(function_patterns(plan_.wanted()));
+  TracePlan wanted(options_.probes, options_.query, options_.force);
+  auto functions = TRY(function_patterns(wanted.wanted()));
   TRY(check(options_));
   TRY(go_on());
   // Before anything is looked at, so that what happens meanwhile is not missed.
@@ -179,12 +142,14 @@ Result<void> LiveTrace::begin() {
   TRY(find_targets());
   TRY(go_on());
   TRY(open_tracer());
+  attached_.emplace(options_, std::move(wanted), std::move(functions), only_process(), *tracer_,
+                    selected_, reduction_ ? &*reduction_ : nullptr, notes_);
   TRY(go_on());
   TRY(attach_targets());
   TRY(require_arguments());
-  if (options_.query.where) note_all(doubtful_words(*options_.query.where, plan_.programs()));
+  if (options_.query.where) note_all(doubtful_words(*options_.query.where, plan().programs()));
   if (options_.query.reduction && options_.query.reduction->value)
-    note_all(doubtful_words(*options_.query.reduction->value, plan_.programs()));
+    note_all(doubtful_words(*options_.query.reduction->value, plan().programs()));
   return {};
 }
 
@@ -203,16 +168,12 @@ Result<void> LiveTrace::attach_targets() {
     ++left_out_;
   }
   if (gone && looked_at == 0) return tl::unexpected(std::move(*gone));
-  std::vector<Planned> planned;
-  for (const std::string& path : options_.target.files) {
-    auto file = TRY(files_.open(path));
-    TRY(go_on());
-    plan(file, false, planned);
-    if (file->file == nullptr) continue;
-    if (auto replaced = processes_with_replaced_file(*file, path)) note(std::move(*replaced));
-    labels_->assume(*file->file);
-  }
-  TRY(attach(planned));
+  TRY(attached_->attach_files(options_.target.files,
+                              [&](const ProbeFile& file, const std::string& path) {
+                                if (auto replaced = processes_with_replaced_file(file, path))
+                                  note(std::move(*replaced));
+                                labels_->assume(*file.file);
+                              }));
   return require_sites();
 }
 
@@ -234,8 +195,7 @@ Result<void> LiveTrace::open_tracer() {
   options.slower = options_.query.slower;
   options.reductions = reduction_.has_value();
   options.labels = !reduction_ || wants_labels(options_.query);
-  alone_ = only_process();
-  options.only_known = !by_file() && !alone_;
+  options.only_known = !by_file() && !only_process();
   options.others_only = by_file();
   if (options_.held) options.from_ns = ~std::uint64_t{0};
   for (const query::Selected& selected : selected_) {
@@ -262,10 +222,10 @@ Result<void> LiveTrace::begin_launched() {
   TRY(attach_process(*process, Unstarted::leave));
   TRY(launched.run_to_libraries(options_.stop));
   TRY(attach_process(*process, Unstarted::attach));
-  if (const auto missing = plan_.unmatched(); !missing.empty())
-    note(no_such_probe(options_, missing, plan_.seen(), plan_.missing()).message +
+  if (const auto missing = plan().unmatched(); !missing.empty())
+    note(no_such_probe(options_, missing, plan().seen(), plan().missing()).message +
          "; waiting for files that it loads or executes later");
-  if (plan_.sites() == 0)
+  if (plan().sites() == 0)
     launched.go_on();
   else
     launched.release();
@@ -274,46 +234,46 @@ Result<void> LiveTrace::begin_launched() {
 }
 
 Result<void> LiveTrace::require_sites() {
-  const std::vector<std::string> unmatched = plan_.unmatched();
+  const std::vector<std::string> unmatched = plan().unmatched();
   if (!unmatched.empty() && options_.optional) {
-    note(no_such_probe(options_, unmatched, plan_.seen(), plan_.missing()).message);
+    note(no_such_probe(options_, unmatched, plan().seen(), plan().missing()).message);
     return {};
   }
-  if (plan_.sites() != 0 && unmatched.empty()) return {};
-  if (const auto absent = modules_.absent(); !absent.empty() && !by_file()) {
+  if (plan().sites() != 0 && unmatched.empty()) return {};
+  if (const auto absent = attached_->absent_modules(); !absent.empty() && !by_file()) {
     note(fmt::format("no file is loaded that matches --module {}; waiting for it",
                      fmt::join(absent, " or ")));
     return {};
   }
   const std::string notes = fmt::format("{}", fmt::join(notes_.waiting(), "; "));
   // Why what was found cannot be attached to.
-  if (plan_.sites() == 0 && notes_.waiting().size() > left_out_)
+  if (plan().sites() == 0 && notes_.waiting().size() > left_out_)
     return fail(ErrorCode::failed, "nothing to trace: " + notes);
-  Error error = no_such_probe(options_, unmatched.empty() ? plan_.wanted() : unmatched,
-                              plan_.seen(), plan_.missing());
+  Error error = no_such_probe(options_, unmatched.empty() ? plan().wanted() : unmatched,
+                              plan().seen(), plan().missing());
   if (left_out_ != 0) error.message += "; " + notes;
   return tl::unexpected(std::move(error));
 }
 
 std::optional<Error> LiveTrace::unmatched() const {
-  const std::vector<std::string> unmatched = plan_.unmatched();
+  const std::vector<std::string> unmatched = plan().unmatched();
   if (options_.optional) return std::nullopt;
-  if (unmatched.empty() && plan_.sites() == 0)
+  if (unmatched.empty() && plan().sites() == 0)
     return Error{ErrorCode::failed, "none of the probes that match could be attached to",
                  "the notes above have the reasons"};
   if (unmatched.empty()) return std::nullopt;
-  if (const auto absent = modules_.absent(); !absent.empty())
+  if (const auto absent = attached_->absent_modules(); !absent.empty())
     return Error{
         ErrorCode::failed,
         fmt::format("no file that matches --module {} was loaded", fmt::join(absent, " or ")),
         "a pattern is of the whole path or of the file's name: --module 'libshop*.so'"};
-  return no_such_probe(options_, unmatched, plan_.seen(), plan_.missing());
+  return no_such_probe(options_, unmatched, plan().seen(), plan().missing());
 }
 
 /// Names of arguments that no probe has.
 Result<void> LiveTrace::require_arguments() {
   const TraceQuery& query = options_.query;
-  const auto& programs = plan_.programs();
+  const auto& programs = plan().programs();
   const auto check = [&]() -> Result<void> {
     TRY(require_names("--show", query.show, programs));
     if (!query.reduction) return {};
@@ -328,65 +288,17 @@ Result<void> LiveTrace::require_arguments() {
   return {};
 }
 
-/// Whether the kernel counts in all semaphores of a module where the process reads them: no mapping
-/// of their page that comes before is writable. So it is when the dynamic linker has protected RELRO.
-bool has_started(const ProbeModule& module, int proc_dir) {
-  std::set<std::uint64_t> seen;  // pages
-  for (const probe::Probe& probe : module.file->probes)
-    for (const probe::Site& site : probe.sites) {
-      if (!site.counted_first || !seen.insert(*site.counted_first).second) continue;
-      const auto writable = target::is_writable_at(proc_dir, module.bias + *site.counted_first);
-      if (!writable || *writable) return false;
-    }
-  return true;
-}
-
-/// Returns what it has attached to.
-Result<std::vector<LiveTrace::Planned>> LiveTrace::attach_process(ObservedProcess& process,
-                                                                  Unstarted unstarted) {
+/// Returns the files that it has attached to.
+Result<AttachedProbes::Files> LiveTrace::attach_process(ObservedProcess& process,
+                                                        Unstarted unstarted) {
   look_at(process);
-  auto found = TRY(files_.of_process(process.pid()));
-  note_all(std::move(found.problems));
-  std::vector<Planned> planned;
-  const auto directory = TRY(target::ProcessDirectory::open(process.pid()));
-  bool all = true;
-  for (const ProbeModule& module : found.modules) {
-    const bool started = plan_.knows(*module.file) || has_started(module, directory.fd.get());
-    if (!started && alone_ && unstarted == Unstarted::leave) {
-      all = false;
-      continue;
-    }
-    // The kernel attaches to processes, too, that start later.
-    plan(module.file, started && alone_.has_value(), planned);
-  }
-  traced(process).waits = all ? 0 : traced(process).waits + 1;
-  TRY(attach(planned));
-  note_unset_semaphores(traced(process), found.modules);
-  return planned;
-}
-
-/// For all places of a file in a process (dlmopen loads it anew), the kernel counts in the semaphore of the
-/// first.
-void LiveTrace::note_unset_semaphores(TracedProcess& process,
-                                      std::span<const ProbeModule> modules) {
-  const auto identity = [](const ProbeModule& module) {
-    return module.file->file == nullptr ? sandbox::FileIdentity{} : module.file->file->identity();
-  };
-  for (const ProbeModule& module : modules) {
-    if (!guarded_.contains(identity(module))) continue;
-    const auto times = std::ranges::count(modules, identity(module), identity);
-    if (times > 1 && process.loaded_twice.insert(identity(module)).second)
-      note(fmt::format(
-          "{} is loaded {} times: the kernel sets its semaphores in one place alone, where "
-          "guarded probes fire; elsewhere only unguarded probes do (VITRINE_PROBE)",
-          module.file->path, times));
-  }
+  return attached_->attach_process(process.pid(), traced(process).attached, unstarted);
 }
 
 /// To what a process has loaded or executed since tracing began: it was not held for that.
 void LiveTrace::attach_later(ObservedProcess& process) {
   constexpr unsigned max_waits = 3;  // what is never protected is attached to at last
-  const bool wait = traced(process).waits < max_waits;
+  const bool wait = traced(process).attached.waits < max_waits;
   const auto attached = attach_process(process, wait ? Unstarted::leave : Unstarted::attach);
   if (!attached) {
     const ErrorCode code = attached.error().code;
@@ -394,79 +306,8 @@ void LiveTrace::attach_later(ObservedProcess& process) {
       note(attached.error().message);
     return;
   }
-  for (const Planned& its : *attached)
-    note(
-        fmt::format("{} was loaded during the trace: its first fires were missed", its.file->path));
-}
-
-void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, bool counts_all,
-                     std::vector<Planned>& planned) {
-  if (!modules_.takes(file->path)) return;
-  if (file->file != nullptr) inodes_.insert(file->file->identity().inode);
-  std::vector<std::string> notes;
-  auto sites = plan_.add(file, alone_.value_or(0), counts_all, notes);
-  note_all(std::move(notes));
-  if (std::ranges::any_of(sites, &bpf::AttachSite::semaphore_offset))
-    guarded_.insert(file->file->identity());
-  if (!sites.empty()) planned.push_back({file, std::move(sites)});
-}
-
-Result<void> LiveTrace::attach(std::span<const Planned> planned) {
-  TRY(set_programs());
-  std::vector<bpf::FileSites> files;
-  for (const Planned& its : planned)
-    files.push_back({its.file->file->descriptor(), its.file->path, its.sites});
-  const bool had_no_main_thread = alone_ && target::has_no_main_thread(*alone_);
-  auto attachment = TRY(tracer_->attach(files, alone_));
-  for (const bpf::AttachFailure& failure : attachment.failures) {
-    const Planned& its = planned[failure.file];
-    const TracedSite& site = plan_.site(its.sites[failure.site].site);
-    note(fmt::format("{}{} at {} of {}: not attached to: {}",
-                     plan_.programs()[site.program]->probe(),
-                     site.use == probe::SiteUse::fire ? "" : " is-enabled", hex(site.address),
-                     its.file->path, failure.error.message));
-  }
-  attachment.failures.clear();
-  attachment_.add(std::move(attachment));
-  if (!alone_) return {};
-  if (attached_.empty() && had_no_main_thread) is_filtered_ = false;
-  attached_.insert(attached_.end(), planned.begin(), planned.end());
-  return {};
-}
-
-Result<void> LiveTrace::set_programs() {
-  for (; programs_set_ < plan_.programs().size(); ++programs_set_) {
-    const TraceProgram& program = *plan_.programs()[programs_set_];
-    auto compiled = program.compile_condition(selected_, tracer_->hash_key());
-    for (const std::string& complaint : program.condition().complaints())
-      note(program.probe() + ": " + complaint);
-    // Of functions all parameters are listed, whether they are shown or not.
-    if (!program.is_function())
-      for (const std::string& problem : program.problems()) note(program.probe() + ": " + problem);
-    auto reduction = reduction_ ? reduction_->in_kernel(program, compiled) : std::nullopt;
-    if (options_.query.slower) reduction = TRY(slow_pair(program));
-    asked_again_.push_back(!compiled.left_over.empty());
-    TRY(tracer_->set_program(static_cast<std::uint32_t>(programs_set_),
-                             program.wire(compiled, reduction)));
-  }
-  return {};
-}
-
-/// How the kernel pairs the fires of a program.
-Result<KernelReduction> LiveTrace::slow_pair(const TraceProgram& program) const {
-  const auto& match = program.reduction()->match;
-  const bool is_captured = match && match->kind == query::Bound::Kind::capture &&
-                           match->slot < VITRINE_CAPTURES && program.is_key(match->slot);
-  const auto& named = options_.query.reduction->match;  // of a function: nothing, its stack pointer
-  if (match && !is_captured)
-    return fail(
-        ErrorCode::usage,
-        fmt::format("--slower cannot match by {} at {}",
-                    named ? "'" + named->title + "'" : "the stack pointer", program.probe()),
-        "match by an argument that is an integer, a pointer or text");
-  KernelReduction pair;
-  pair.role = program.role() == TraceProgram::Role::start ? VITRINE_SLOW_START : VITRINE_SLOW_END;
-  return pair;
+  for (const auto& file : *attached)
+    note(fmt::format("{} was loaded during the trace: its first fires were missed", file->path));
 }
 
 Result<std::size_t> LiveTrace::poll(milliseconds timeout, const Sink& sink) {
@@ -493,28 +334,8 @@ void LiveTrace::watch_processes() {
       launched->release();
     }
   watch_->take_events();
-  watch_main_thread();
+  if (only_process()) attached_->watch_main_thread();
   watch_->look_again(tracer_->taken_until_ns());
-}
-
-/// The kernel's pid filter passes nothing once the main thread has ended (target::has_no_main_thread). It is asked at each fire
-/// of a perf event, and the breakpoint is removed; of links it is asked when a file is mapped.
-void LiveTrace::watch_main_thread() {
-  const auto pid = alone_ && is_filtered_ ? only_process() : std::nullopt;
-  if (!pid || Clock::now() < next_look_at_thread_) return;
-  next_look_at_thread_ = Clock::now() + thread_interval;
-  if (attached_.empty() || !target::has_no_main_thread(*pid)) return;
-  is_filtered_ = false;
-  const std::vector<Planned> all = std::exchange(attached_, {});
-  attachment_.detach();
-  attachment_ = {};
-  if (const auto attached = attach(all); !attached) {
-    if (attached.error().code != ErrorCode::not_found) note(attached.error().message);
-    return;
-  }
-  note(fmt::format(
-      "the main thread of process {} has ended: some fires of its other threads may be missing",
-      *pid));
 }
 
 Result<std::size_t> LiveTrace::pass_over() {
@@ -584,15 +405,16 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
     if (has_pid) labels_->look_at(record.pid, process->labels, record.kernel_tgid);
     return;
   }
-  if (fire.head.program >= plan_.programs().size() || fire.head.site >= plan_.numbers()) return;
-  const TraceProgram& program = *plan_.programs()[fire.head.program];
-  const TracedSite& site = plan_.site(fire.head.site);
+  if (fire.head.program >= plan().programs().size() || fire.head.site >= plan().numbers()) return;
+  const TraceProgram& program = *plan().programs()[fire.head.program];
+  const TracedSite& site = plan().site(fire.head.site);
   const DisplayedLabels& displayed =
       labels_->of(record, fire.sets, process == nullptr ? nullptr : &process->labels, has_pid);
   FireView view(fire, program, site, displayed);
   if (cgroups_) view.take_origin(cgroup_of(fire, process, has_pid));
   const bool untested = (record.flags & VITRINE_FIRE_UNTESTED) != 0;
-  if ((asked_again_[fire.head.program] || untested) && !program.condition().holds(view.query())) {
+  if ((attached_->is_left_over(fire.head.program) || untested) &&
+      !program.condition().holds(view.query())) {
     unread_labels_ += !displayed.error.empty() && program.condition().asks_labels();
     return;
   }
@@ -619,10 +441,10 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
     if (process->resource.empty() && has_pid) process->resource = encoded_resource(record.pid);
     event.resource = process->resource;
   }
-  if (record.kind == VITRINE_RECORD_PAIR && fire.start.program < plan_.programs().size() &&
-      fire.start.site < plan_.numbers())
-    event.start = start_of(fire, *plan_.programs()[fire.start.program], plan_.site(fire.start.site),
-                           options_.query.redaction);
+  if (record.kind == VITRINE_RECORD_PAIR && fire.start.program < plan().programs().size() &&
+      fire.start.site < plan().numbers())
+    event.start = start_of(fire, *plan().programs()[fire.start.program],
+                           plan().site(fire.start.site), options_.query.redaction);
   sink(event);
 }
 
@@ -656,7 +478,7 @@ TraceCounters LiveTrace::counters() const {
 
 std::vector<std::string> LiveTrace::probes() const {
   std::set<std::string> names;
-  for (const auto& program : plan_.programs()) names.insert(program->probe());
+  for (const auto& program : plan().programs()) names.insert(program->probe());
   return {names.begin(), names.end()};
 }
 
