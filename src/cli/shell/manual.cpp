@@ -148,6 +148,10 @@ std::string option_head(const CLI::Option& option) {
   for (std::size_t comma = head.find(','); comma != std::string::npos;
        comma = head.find(',', comma + 1))
     head.insert(comma + 1, " ");
+  // CLI11 adds the value of a flag that negates another one.
+  constexpr std::string_view negated = "{false}";
+  for (std::size_t at = head.find(negated); at != std::string::npos; at = head.find(negated))
+    head.erase(at, negated.size());
   const std::string& value = option.get_option_text();
   if (value.empty() || value == " ") return head;
   return head + (value.front() == '[' || value.front() == '.' ? "" : " ") + value;

@@ -21,6 +21,7 @@ def rendered(page):
 def wrong_with(vitrine, command, page, names):
     help_text = command_tree.text_of(vitrine, command.words)
     wrong = [f"--help is wider than 80 columns: {line}" for line in help_text.splitlines() if len(line) > 80]
+    wrong += [f"--help has a mark of CLI11: {line}" for line in help_text.splitlines() if re.search(r"{(true|false)}", line)]
     if f"man {page.stem}" not in help_text and command.words:
         wrong.append("--help does not name its page")
     lint = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", page], capture_output=True, text=True)
