@@ -157,8 +157,9 @@ namespace {
 
 class SdtReader {
  public:
-  SdtReader(Memory& file, const elf::File& elf, std::uint64_t size, SdtFacts& into)
-      : file_(file), elf_(elf), symbols_(file, elf), into_(into) {
+  SdtReader(Memory& file, const elf::File& elf, std::uint64_t size, const DofFacts& dof,
+            SdtFacts& into)
+      : file_(file), elf_(elf), symbols_(file, elf), dof_(dof), into_(into) {
     layout_ = {elf.type, elf.segments, size, {}};
     machine_ = machine_of(elf.machine);
     if (const elf::Section* base = elf.find(".stapsdt.base")) layout_.stapsdt_base = base->address;
@@ -193,6 +194,7 @@ class SdtReader {
         ++into_.tombstones;
         continue;
       }
+      if (probe::is_dropped(*site, dof_.file, file_, machine_)) continue;
       SdtSite one{
           std::string(note.provider), std::string(note.name), note.base, std::move(*site), {}};
       read_code(one);
@@ -235,14 +237,16 @@ class SdtReader {
   probe::FileLayout layout_;
   Machine machine_ = Machine::other;
   probe::FileSymbols symbols_;
+  const DofFacts& dof_;
   SdtFacts& into_;
 };
 
 }  // namespace
 
-SdtFacts read_sdt_facts(Memory& file, const elf::File& elf, std::uint64_t file_size) {
+SdtFacts read_sdt_facts(Memory& file, const elf::File& elf, std::uint64_t file_size,
+                        const DofFacts& dof) {
   SdtFacts facts;
-  SdtReader(file, elf, file_size, facts).read();
+  SdtReader(file, elf, file_size, dof, facts).read();
   return facts;
 }
 
@@ -311,8 +315,8 @@ Result<std::unique_ptr<FileSubject>> FileSubject::of(FileDescriptor opened, std:
   const auto size = static_cast<std::uint64_t>(subject->file->identity().size);
   subject->labels = read_label_facts(memory, subject->elf);
   subject->labels.prefer_v0 = subject->labels.version.value == 0U;
-  subject->sdt = read_sdt_facts(memory, subject->elf, size);
   subject->dof = read_dof_facts(memory, subject->elf, size);
+  subject->sdt = read_sdt_facts(memory, subject->elf, size, subject->dof);
   find_profiles(*subject);
   return subject;
 }

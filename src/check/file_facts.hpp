@@ -101,7 +101,8 @@ struct DofFacts {
   probe::DofProbes probes;
 };
 
-SdtFacts read_sdt_facts(Memory& file, const elf::File& elf, std::uint64_t file_size);
+SdtFacts read_sdt_facts(Memory& file, const elf::File& elf, std::uint64_t file_size,
+                        const DofFacts& dof);
 DofFacts read_dof_facts(Memory& file, const elf::File& elf, std::uint64_t file_size);
 
 // FileSubject: a file that is checked, and all that the rules about files ask of it.

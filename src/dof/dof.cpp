@@ -152,6 +152,19 @@ std::optional<SitePattern> pattern_to_write(Machine machine, Use use, Instructio
   return found;
 }
 
+std::vector<std::byte> dropped_code(Machine machine) {
+  static constexpr char mark[] = {'d', 'r', 'o', 'p', 'p', 'e', 'd', '\0'};
+  std::vector<std::byte> code;
+  const auto pattern = pattern_to_write(machine, Use::fire, Instruction::stub);
+  if (!pattern) return code;
+  const auto instructions = std::as_bytes(pattern->code().subspan(pattern->site));
+  code.assign(instructions.begin(), instructions.end());
+  code.resize((code.size() + 3) / 4 * 4);
+  const auto marked = std::as_bytes(std::span(mark));
+  code.insert(code.end(), marked.begin(), marked.end());
+  return code;
+}
+
 std::optional<SitePattern> pattern_at(std::span<const std::byte> code, std::size_t site,
                                       Machine machine, Use use) {
   std::optional<SitePattern> found;

@@ -180,6 +180,10 @@ std::span<const SitePattern> site_patterns();
 std::optional<SitePattern> pattern_to_write(Machine machine, Use use, Instruction instruction,
                                             bool long_nop = false);
 
+/// Code that nothing calls, with a site at its start and a mark after it. Notes of a function that the
+/// linker has dropped lead there (docs/formats/object-step.md, "Aliases"). Empty: another machine.
+std::vector<std::byte> dropped_code(Machine machine);
+
 /// Which pattern's site is at `site` in `code` (the bytes around it): of several, the longest.
 std::optional<SitePattern> pattern_at(std::span<const std::byte> code, std::size_t site,
                                       Machine machine, Use use);

@@ -392,4 +392,11 @@ DofProbes make_dof_probes(const DofFile& dofs, Memory& file, const FileLayout& l
   return made;
 }
 
+bool is_dropped(const Site& site, const DofFile& dofs, Memory& file, Machine machine) {
+  if (dofs.dofs.empty() || !site.file_offset) return false;
+  const auto code = dof::dropped_code(machine);
+  std::vector<std::byte> there(code.size());
+  return !code.empty() && file.read_some(*site.file_offset, there) == there.size() && there == code;
+}
+
 }  // namespace vitrine::probe

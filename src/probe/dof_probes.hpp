@@ -60,4 +60,8 @@ struct DofProbes {
 DofProbes make_dof_probes(const DofFile& dofs, Memory& file, const FileLayout& layout,
                           Machine machine);
 
+/// Whether the site of a note is none: the object step writes notes beside its DOF, and the linker has
+/// dropped the function of this one.
+bool is_dropped(const Site& site, const DofFile& dofs, Memory& file, Machine machine);
+
 }  // namespace vitrine::probe

@@ -58,6 +58,7 @@ struct SiteRules {
   EnabledProtocol enabled = EnabledProtocol::return_value;
   bool long_nop = false;
   bool weak_aliases = false;  ///< LinkOptions::lld
+  bool notes = true;          ///< LinkOptions::sdt
 };
 
 /// One direct call of a probe.

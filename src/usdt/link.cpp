@@ -47,10 +47,24 @@ SiteFunctions functions_of(const ObjectFile& object, std::span<const CallSite> s
   return found;
 }
 
+/// Where a uprobe goes, with the name of the function, of sites that have notes: no is-enabled checks.
+std::vector<Function> noted_sites(std::span<const CallSite> sites, const SiteFunctions& where) {
+  std::vector<Function> noted;
+  noted.reserve(sites.size());
+  for (std::size_t i = 0; i < sites.size(); ++i)
+    if (!sites[i].use.enabled)
+      noted.push_back({where.functions[where.of_site[i]].name,
+                       {sites[i].section, sites[i].start + sites[i].pattern.site}});
+  return noted;
+}
+
+/// `at_sites`: names of noted_sites(), or none.
 Result<std::vector<FunctionSites>> gather(std::span<const CallSite> sites,
                                           const SiteFunctions& where,
-                                          std::span<const std::string> aliases) {
+                                          std::span<const std::string> aliases,
+                                          std::span<const std::string> at_sites) {
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t>, FunctionSites> gathered;
+  std::size_t noted = 0;
   for (std::size_t i = 0; i < sites.size(); ++i) {
     const CallSite& site = sites[i];
     const std::size_t in = where.of_site[i];
@@ -61,11 +75,12 @@ Result<std::vector<FunctionSites>> gather(std::span<const CallSite> sites,
                                                 offset, function.name));
     FunctionSites& one = gathered[{site.use.provider, site.use.probe, in}];
     if (one.alias.empty())
-      one = {site.use.provider, site.use.probe, function.name, aliases[in], {}, {}, {}};
+      one = {site.use.provider, site.use.probe, function.name, aliases[in], {}, {}, {}, {}};
     (site.use.enabled ? one.enabled_offsets : one.offsets)
         .push_back(static_cast<std::uint32_t>(offset));
-    if (!site.use.enabled)
-      one.jumps.push_back(site.pattern.instruction == dof::Instruction::jump ? 1 : 0);
+    if (site.use.enabled) continue;
+    one.jumps.push_back(site.pattern.instruction == dof::Instruction::jump ? 1 : 0);
+    if (!at_sites.empty()) one.at_sites.push_back(at_sites[noted++]);
   }
   std::vector<FunctionSites> all;
   all.reserve(gathered.size());
@@ -114,12 +129,14 @@ Result<RewrittenObject> rewrite(std::span<const std::byte> bytes, const Declared
 
   const SiteFunctions where = functions_of(object, found.sites);
   const unsigned char binding = rules.weak_aliases ? STB_WEAK : STB_GLOBAL;
-  const Aliases aliases =
-      name_functions(object, where.functions, fnv1a(salt, fnv1a<std::uint64_t>(bytes)), binding);
-  result.functions = TRY(gather(found.sites, where, aliases.names));
+  const auto key = fnv1a(salt, fnv1a<std::uint64_t>(bytes));
+  const Aliases aliases = name_functions(object, where.functions, key, binding);
+  const auto sites = rules.notes ? noted_sites(found.sites, where) : std::vector<Function>();
+  const Aliases at_sites = name_sites(object, sites, key, binding);
+  result.functions = TRY(gather(found.sites, where, aliases.names, at_sites.names));
 
   std::vector<std::byte> out(bytes.begin(), bytes.end());
-  bool changed = !aliases.added.empty();
+  bool changed = !aliases.added.empty() || !at_sites.added.empty();
   for (const CallSite& site : found.sites) {
     if (site.use.enabled)
       (site.pattern.use == dof::Use::fire ? result.pointer_protocol : result.register_protocol) =
@@ -132,6 +149,8 @@ Result<RewrittenObject> rewrite(std::span<const std::byte> bytes, const Declared
   std::vector<NewSymbol> symbols;
   for (const std::size_t i : aliases.added)
     symbols.push_back({aliases.names[i], where.functions[i].start, binding});
+  for (const std::size_t i : at_sites.added)
+    symbols.push_back({at_sites.names[i], sites[i].start, binding});
   TRY(append_symbols(out, object, symbols));
   result.bytes = std::move(out);
   return result;
@@ -194,7 +213,7 @@ class Step {
       : definition_(definition),
         options_(options),
         declared_(definition),
-        rules_{options.enabled, options.long_nop, options.lld},
+        rules_{options.enabled, options.long_nop, options.lld, options.sdt},
         parser_(declared_, rules_),
         output_(absolute(options.output)) {}
 

@@ -24,6 +24,7 @@ struct FunctionSites {
   std::string alias;                   ///< the symbol at the function's start
   std::vector<std::uint32_t> offsets;  ///< from there, to where a uprobe goes
   std::vector<std::uint8_t> jumps;     ///< one an offset: 1 where it was a jump, no call
+  std::vector<std::string> at_sites;   ///< one an offset: the symbol there, for notes; none without
   std::vector<std::uint32_t> enabled_offsets;
 };
 

@@ -21,8 +21,8 @@ auto fields(T& use) {
 
 template <pack::Of<FunctionSites> T>
 auto fields(T& sites) {
-  auto& [provider, probe, function, alias, offsets, jumps, enabled_offsets] = sites;
-  return std::tie(provider, probe, function, alias, offsets, jumps, enabled_offsets);
+  auto& [provider, probe, function, alias, offsets, jumps, at_sites, enabled_offsets] = sites;
+  return std::tie(provider, probe, function, alias, offsets, jumps, at_sites, enabled_offsets);
 }
 
 /// Nothing is started before the first object. Forks.

@@ -64,6 +64,12 @@ class Builder {
                                           word_bytes,
                                           {}});
     if (parts_.sdt) begin_sdt_notes();
+    if (parts_.sdt && !parts_.weak_aliases)
+      dropped_section_ = writer_.add(NewSection{".text.vitrine_dropped",
+                                                SHT_PROGBITS,
+                                                SHF_ALLOC | SHF_EXECINSTR | shf_gnu_retain,
+                                                16,
+                                                {}});
     frame_section_ =
         writer_.add(NewSection{".eh_frame", SHT_PROGBITS, SHF_ALLOC, frames_.alignment(), {}});
     semaphore_section_ = writer_.add(
@@ -74,6 +80,7 @@ class Builder {
     writer_.set_content(semaphore_section_, std::vector<std::byte>(semaphores_ * 2));
     writer_.set_content(frame_section_, frames_.take());
     if (parts_.sdt) writer_.set_content(sdt_section_, std::move(sdt_notes_));
+    if (dropped_section_ != 0) writer_.set_content(dropped_section_, std::move(dropped_));
     add_notes();
     return writer_.finish();
   }
@@ -93,8 +100,8 @@ class Builder {
            ++next_) {
         FunctionSites& in = parts_.functions[next_];
         const std::uint32_t function = alias(in.alias);
-        for (std::size_t site = 0; site < in.offsets.size(); ++site)
-          sdt_sites_.push_back({function, in.offsets[site], in.jumps[site] != 0});
+        for (std::size_t site = 0; site < in.at_sites.size(); ++site)
+          sdt_sites_.push_back({site_alias(in.at_sites[site]), 0, in.jumps[site] != 0});
         add_record(probe, in.function, function, std::move(in.offsets),
                    std::move(in.enabled_offsets));
       }
@@ -103,6 +110,7 @@ class Builder {
       add_semaphore(probe, semaphore_symbol(declared, probe));
       if (parts_.sdt) add_sdt_notes(declared, probe);
       sdt_sites_.clear();
+      end_dropped();
     }
     object_.providers.push_back(std::move(provider));
   }
@@ -132,6 +140,21 @@ class Builder {
       at->second = writer_.add(DefinedSymbol{name, parts_.weak_aliases ? 0 : dof_section_, 0, 0,
                                              STT_NOTYPE, STB_WEAK, STV_HIDDEN});
     return at->second;
+  }
+
+  /// The name of a site. Where its function did not get into the link, a note leads to code that never
+  /// runs: tools attach to all notes of a probe, or to none, and refuse addresses without code. (A
+  /// function's alias and an offset would be any place after what shows that it is missing.)
+  std::uint32_t site_alias(const std::string& name) {
+    return writer_.add(DefinedSymbol{name, parts_.weak_aliases ? 0 : dropped_section_,
+                                     parts_.weak_aliases ? 0 : dropped_.size(), 0, STT_NOTYPE,
+                                     STB_WEAK, STV_HIDDEN});
+  }
+
+  /// Each probe has its own such code: the kernel refuses one address with two semaphores.
+  void end_dropped() {
+    const auto code = dof::dropped_code(machine_.machine);
+    dropped_.insert(dropped_.end(), code.begin(), code.end());
   }
 
   void add_stub(const Probe& probe, const std::string& name, bool enabled) {
@@ -277,7 +300,9 @@ class Builder {
       {}};
   dof::Provider* provider_ = nullptr;  ///< the one being added
   std::uint32_t dof_section_ = 0, semaphore_section_ = 0, frame_section_ = 0;
-  std::size_t next_ = 0;  ///< of parts_.functions
+  std::uint32_t dropped_section_ = 0;  ///< 0: none
+  std::vector<std::byte> dropped_;     ///< its content
+  std::size_t next_ = 0;               ///< of parts_.functions
   std::size_t semaphores_ = 0;
   std::unordered_map<std::string, std::uint32_t> aliases_;
   struct SdtSite {

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "usdt/object_writer.hpp"
@@ -120,6 +121,13 @@ int fits(std::string_view alias, std::string_view function) {
   return !number.empty() && number.find_first_not_of("0123456789") == number.npos ? 1 : 0;
 }
 
+/// "$dtrace<key>.<function>+<number>"
+bool is_of_site(std::string_view alias) {
+  const std::size_t plus = alias.rfind('+');
+  return plus != alias.npos && plus + 1 < alias.size() &&
+         alias.find_first_not_of("0123456789", plus + 1) == alias.npos;
+}
+
 }  // namespace
 
 Aliases name_functions(const ObjectFile& object, std::span<const Function> functions,
@@ -151,6 +159,35 @@ Aliases name_functions(const ObjectFile& object, std::span<const Function> funct
       for (unsigned n = 2; !taken.insert(name).second; ++n) name = fmt::format("{}.{}", wanted, n);
       aliases.added.push_back(i);
     }
+    aliases.names.push_back(std::move(name));
+  }
+  return aliases;
+}
+
+Aliases name_sites(const ObjectFile& object, std::span<const Function> sites, std::uint64_t key,
+                   unsigned char binding) {
+  Aliases aliases;
+  if (sites.empty()) return aliases;
+  std::map<Place, std::string_view> known;
+  std::unordered_set<std::string> taken;
+  for (const Symbol& symbol : object.symbols()) {
+    if (!symbol.name.starts_with(alias_prefix) || !is_of_site(symbol.name)) continue;
+    taken.emplace(symbol.name);
+    if (symbol.binding == binding && symbol.section != 0)
+      known.emplace(Place{symbol.section, symbol.value}, symbol.name);
+  }
+  std::unordered_map<std::string_view, unsigned> numbers;
+  for (std::size_t i = 0; i < sites.size(); ++i) {
+    if (const auto at = known.find(sites[i].start); at != known.end()) {
+      aliases.names.emplace_back(at->second);
+      continue;
+    }
+    std::string name;
+    do {
+      name = fmt::format("{}{:016x}.{}+{}", alias_prefix, key, sites[i].name,
+                         numbers[sites[i].name]++);
+    } while (!taken.insert(name).second);
+    aliases.added.push_back(i);
     aliases.names.push_back(std::move(name));
   }
   return aliases;

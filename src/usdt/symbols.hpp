@@ -51,6 +51,10 @@ struct Aliases {
 Aliases name_functions(const ObjectFile& object, std::span<const Function> functions,
                        std::uint64_t key, unsigned char binding);
 
+/// The same for sites, which notes refer to: `start` is that of the site, not of its function.
+Aliases name_sites(const ObjectFile& object, std::span<const Function> sites, std::uint64_t key,
+                   unsigned char binding);
+
 // Adds symbols to an object without moving anything that was there (docs/formats/object-step.md,
 // "Aliases").
 

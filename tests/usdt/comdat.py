@@ -15,13 +15,14 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 
 from checks import is_stub, sound, wrong_places
 from dof import LinkedElf
 from live import trace
-from step import HERE, LINKERS, MACHINES, MODES, cases, header, link_step, linker, run
+from step import HERE, LINKERS, MACHINES, MODES, VITRINE, cases, header, link_step, linker, run
 
 SOURCES = HERE / "comdat"
 LEVELS = {"one": "-O0", "two": "-O2", "three": "-Os", "main": "-O1"}
@@ -90,6 +91,9 @@ def one(folder, machine, compiler, mode, name, order, made):
     starts = instructions(path, machine)
     problems += [f"{s} is in the middle of an instruction" for s in sites if s.address not in starts]
     assert not problems, "\n".join(problems)
+    # The notes of dropped copies are no sites outside of the code.
+    verdict = subprocess.run([VITRINE, "check", path], capture_output=True, text=True)
+    assert verdict.returncode == 0, verdict.stdout + verdict.stderr
     command = [*machine.runner(mode), path]
     if mode == "shared":
         command = [*machine.runner(mode), folder / f"host-{machine.name}", path]

@@ -239,7 +239,7 @@ class Reader {
   }
 
   /// The object step writes notes beside its DOF, for tools that do not read it. Those of functions
-  /// that the linker has dropped lead into the DOF.
+  /// that the linker has dropped lead to code that never runs.
   void drop_announced_twice(const std::vector<probe::Probe>& of_dof, const probe::DofFile& dofs) {
     const auto name_of = [](const probe::Probe& one) {
       return one.provider + '\0' + probe::canonical_name(one.name);
@@ -248,16 +248,12 @@ class Reader {
     for (const probe::Probe& one : of_dof)
       for (const probe::Site& site : one.sites) addresses[name_of(one)].insert(site.address);
     if (addresses.empty()) return;
-    const auto is_in_dof = [&](const probe::Site& site) {
-      return std::any_of(dofs.dofs.begin(), dofs.dofs.end(), [&](const probe::PlacedDof& placed) {
-        return site.address - placed.address < placed.object.file_size;
-      });
-    };
     for (probe::Probe& one : into_.probes) {
       const auto known = addresses.find(name_of(one));
       if (known == addresses.end()) continue;
       std::erase_if(one.sites, [&](const probe::Site& site) {
-        return known->second.contains(site.address) || is_in_dof(site);
+        return known->second.contains(site.address) ||
+               probe::is_dropped(site, dofs, file_, into_.machine);
       });
     }
   }
