@@ -58,7 +58,7 @@ MappedRing::Taken MappedRing::take_all(Take take, void* context) {
       const std::byte* const record = data_.begin() + (at & (bytes_ - 1));
       if (!data_.reach(record, header)) return Taken::failed;
       const auto word = load<std::uint32_t>(record);
-      if ((word & BPF_RINGBUF_BUSY_BIT) != 0) return Taken::all;
+      if ((word & BPF_RINGBUF_BUSY_BIT) != 0) return Taken::unready;
       const std::size_t length = word & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
       if (length > bytes_ - header) {  // the kernel writes none such
         errno = EBADMSG;

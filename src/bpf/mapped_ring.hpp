@@ -26,7 +26,8 @@ class MappedRing {
   Result<void> open();
 
   enum class Taken {
-    all,      ///< there is no more, or it is still being written
+    all,      ///< there was no more
+    unready,  ///< the next record is still being written: others may be behind it
     stopped,  ///< `take` wants no more: what it was given last counts as taken
     failed    ///< errno has the reason
   };

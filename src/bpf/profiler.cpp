@@ -228,23 +228,25 @@ class LoadedProfiler final : public Profiler {
   [[nodiscard]] bool rows_are_full() const override { return program_->bss->rows_full != 0; }
 
   Result<void> renew_rows(const Sink& sink, const RowTable::Sink& rows) override {
-    if (!rows_) return {};
     std::uint32_t& generation = program_->bss->profile_state.generation;
     const std::uint32_t ending = generation;
     hand_over_later(sink);
-    // The half of the one before, if there was one.
-    rows_->table.end(ending + 1, rows);
-    if (ending != 0) unfinished_.lost += rows_->table.forget(ending + 1);
+    if (rows_) {  // the half of the one before, if there was one
+      rows_->table.end(ending + 1, rows);
+      if (ending != 0) unfinished_.lost += rows_->table.forget(ending + 1);
+    }
     __atomic_store_n(&generation, ending + 1, __ATOMIC_RELEASE);
     program_->bss->rows_full = 0;
-    if (stopped_ns_ == 0) let_programs_end();  // none adds to those any more
+    if (stopped_ns_ == 0)
+      let_programs_end();  // none adds to those any more, and their records are there
+    const std::uint64_t ended_ns = kernel_time_ns();
     const auto end = std::chrono::steady_clock::now() + longest_renewal;
     do {
-      const auto taken = TRY(ring_->poll(milliseconds(0), [&](std::span<const std::byte> record) {
+      TRY(ring_->poll(milliseconds(0), [&](std::span<const std::byte> record) {
         hand_over_until(ending, record, sink);
       }));
-      if (taken == 0) break;
-    } while (std::chrono::steady_clock::now() < end);
+    } while (ring_->taken_until_ns() < ended_ns && std::chrono::steady_clock::now() < end);
+    if (!rows_) return {};
     take_spans(ending, true, sink);
     rows_->table.end(ending, rows);
     if (stopped_ns_ != 0) unfinished_.lost += rows_->table.forget(ending);  // no more will come

@@ -71,8 +71,8 @@ class RecordRing {
   /// What a pass over the buffer has come to.
   enum class Passed {
     not_done,  ///< another thread is at it
-    part,      ///< the queue had no room for all
-    all,       ///< nothing is left in the buffer
+    part,      ///< the queue had no room for all, or a record was still being written
+    all,       ///< nothing was left in the buffer
   };
   Passed pass(bool by_poll);
   std::size_t hand_over_queue(Clock::time_point end, const Sink& sink, bool& is_all);

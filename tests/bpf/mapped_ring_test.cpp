@@ -5,6 +5,7 @@
 #include <bpf/bpf.h>
 #include <gtest/gtest.h>
 #include <linux/bpf.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -124,6 +125,57 @@ TEST(MappedRing, HandsOverEachRecordOnceInOrder) {
   }
   EXPECT_GT(bytes, 20 * buffer);  // around it, many times
   EXPECT_GT(refused, 0U);         // and full
+}
+
+/// The pages of a buffer, as this test writes them.
+class PagesOfBuffer {
+ public:
+  PagesOfBuffer()
+      : file_(::memfd_create("ring", MFD_CLOEXEC)),
+        page_(static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))) {
+    EXPECT_EQ(::ftruncate(file_.get(), static_cast<off_t>(2 * page_ + 2 * buffer)), 0);
+  }
+  [[nodiscard]] int file() const { return file_.get(); }
+
+  /// A record of one word; `bits`: beside its length.
+  void put(std::uint32_t bits) {
+    const std::uint32_t header[] = {8U | bits, 0};
+    write(2 * page_ + end_, header, sizeof header);
+    const std::uint64_t word = 0x0101010101010101ULL;
+    write(2 * page_ + end_ + sizeof header, &word, sizeof word);
+    end_ += 16;
+    write(page_, &end_, sizeof end_);
+  }
+  void finish(std::size_t number) {
+    const std::uint32_t length = 8;
+    write(2 * page_ + number * 16, &length, sizeof length);
+  }
+
+ private:
+  void write(std::size_t at, const void* bytes, std::size_t size) const {
+    EXPECT_EQ(::pwrite(file_.get(), bytes, size, static_cast<off_t>(at)),
+              static_cast<ssize_t>(size));
+  }
+
+  FileDescriptor file_;
+  std::size_t page_;
+  std::uint64_t end_ = 0;
+};
+
+// Then what is behind it has not been read, though it may be of before.
+TEST(MappedRing, ARecordThatIsBeingWrittenIsNotTheEnd) {
+  PagesOfBuffer pages;
+  MappedRing reader(pages.file(), buffer);
+  ASSERT_TRUE(reader.open());
+  pages.put(0);
+  pages.put(BPF_RINGBUF_BUSY_BIT);
+  pages.put(0);
+  Taking taking;
+  EXPECT_EQ(reader.take_all(Taking::take, &taking), MappedRing::Taken::unready);
+  EXPECT_EQ(taking.records.size(), 1U);
+  pages.finish(1);
+  EXPECT_EQ(reader.take_all(Taking::take, &taking), MappedRing::Taken::all);
+  EXPECT_EQ(taking.records.size(), 3U);
 }
 
 std::size_t mapped_of_buffers() {

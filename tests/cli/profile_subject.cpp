@@ -2,6 +2,7 @@
 // standard input after it said "ready", is a command; a line is answered by "ok":
 //   burn TENANT     a thread that computes, labelled tenant=TENANT and route=/pay
 //   wait TENANT     a thread that sleeps for 20 ms, again and again, labelled like that
+//   nap N           N threads that sleep for less than a millisecond, again and again, at many depths
 //   block TENANT    a thread that waits for a message that never comes, labelled like that
 //   large TENANT    a thread that computes, labelled like that by another writer, and with a label that is longer than
 //                   a sample can carry
@@ -28,6 +29,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <random>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -60,6 +62,24 @@ std::atomic<std::uint64_t> sink;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     sink += 1;
   }
+}
+
+/// Many short waits, of stacks of many depths.
+[[gnu::noinline]] void nap(int depth, std::chrono::microseconds time) {
+  if (depth > 0)
+    nap(depth - 1, time);
+  else
+    std::this_thread::sleep_for(time);
+  sink += 1;
+}
+
+void nap_in_threads(int threads) {
+  for (int i = 0; i < threads; ++i)
+    std::thread([i] {
+      std::minstd_rand random(static_cast<unsigned>(i + 1));
+      for (;;)
+        nap(static_cast<int>(random() % 30), std::chrono::microseconds(300 + random() % 700));
+    }).detach();
 }
 
 [[gnu::noinline]] void wait_for_ever() {
@@ -146,6 +166,8 @@ void obey(const std::string& line) {
     start("burner", rest, burn);
   } else if (word == "wait") {
     start("waiter", rest, wait_in_turn);
+  } else if (word == "nap") {
+    nap_in_threads(std::stoi(rest));
   } else if (word == "block") {
     start("blocked", rest, wait_for_ever);
   } else if (word == "large") {

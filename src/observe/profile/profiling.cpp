@@ -45,7 +45,7 @@ constexpr milliseconds longest_pause_of_given{200};
 constexpr milliseconds longest_naming{30'000};
 /// Of the time for names, one part in so many is for what processes declare of themselves.
 constexpr int learning_part = 4;
-/// At the end of an interval: samples go on to come.
+/// At the end of a profile.
 constexpr milliseconds longest_drain{1000};
 /// Between two looks at what has no name yet: what is looked up meanwhile is not waited for at the
 /// end, when the machine may be as busy. Twice as long after each look: most stacks come early, and what is asked for
@@ -205,7 +205,6 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   Result<void> look_at_samples();
   void take_rows();
   void renew_rows();
-  void take_unfinished(std::uint64_t until_ns);
   std::uint64_t take_lost();
 
   ProfilingOptions options_;
@@ -551,21 +550,12 @@ std::uint64_t LiveProfiling::take_lost() {
   return lost;
 }
 
-/// What waits, waits in this interval too, though it is not over.
-void LiveProfiling::take_unfinished(std::uint64_t until_ns) {
-  if (auto cut = profiler_->cut(until_ns); !cut) note(cut.error().message);
-  const auto end = Clock::now() + longest_drain;
-  while (Clock::now() < end) {
-    const auto taken = take_samples();
-    if (!taken) return note(taken.error().message);
-    if (*taken == 0) return;
-  }
-}
-
 std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time) {
   const std::uint64_t began_ns = samples_->began_ns(), to_unix_ns = samples_->to_unix_ns();
   const std::uint64_t until_ns = std::max(began_ns, std::min(kernel_time_ns(), end_ns_));
-  if (options_.off_cpu) take_unfinished(until_ns);
+  // What waits, waits in this interval too, though it is not over. Right after it the interval ends.
+  if (options_.off_cpu)
+    if (const auto cut = profiler_->cut(until_ns); !cut) note(cut.error().message);
   renew_rows();
   profiler_->select_anew();  // before what processes declare is read
   // Beside many busy processes each look waits for a CPU.
