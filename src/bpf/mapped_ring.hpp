@@ -27,7 +27,7 @@ class MappedRing {
 
   enum class Taken {
     all,      ///< there was no more
-    unready,  ///< the next record is still being written: others may be behind it
+    unready,  ///< the next record is still being written: more may be behind it
     stopped,  ///< `take` wants no more: what it was given last counts as taken
     failed    ///< errno has the reason
   };
