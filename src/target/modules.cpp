@@ -97,6 +97,28 @@ Result<bool> Modules::refresh(Memory& memory) {
   return true;
 }
 
+namespace {
+
+bool is_relative(const Module& module) {
+  return module.path.find('/') != std::string::npos && module.path.front() != '/';
+}
+
+}  // namespace
+
+bool Modules::has_relative() const {
+  return std::ranges::any_of(modules_, is_relative);
+}
+
+void Modules::name_relative(std::span<const Mapping> mappings) {
+  for (Module& module : modules_) {
+    if (!is_relative(module)) continue;
+    const auto mapped = std::ranges::find_if(mappings, [&](const Mapping& one) {
+      return one.inode != 0 && module.image.holds(one.start, 1);
+    });
+    if (mapped != mappings.end()) module.path = without_deleted(mapped->name);
+  }
+}
+
 void Modules::read_executable(Source& source, elf::Image image) {
   Module module;
   module.path = executable_path_;

@@ -12,6 +12,7 @@
 #include "base/memory.hpp"
 #include "base/notes.hpp"
 #include "elf/image.hpp"
+#include "target/maps.hpp"
 #include "target/process_memory.hpp"
 #include "target/tls_location.hpp"
 
@@ -45,6 +46,11 @@ class Modules {
   /// While the target is inside dlopen or dlclose its list may be half done: what could be read is
   /// there, stable() is false, and the next refresh() looks again.
   Result<bool> refresh(Memory& memory);
+
+  /// Whether there is a path that only the target's directory makes sense of (`dlopen("./plugin.so")`).
+  [[nodiscard]] bool has_relative() const;
+  /// Gives these modules the kernel's paths. `mappings`: the executable ones.
+  void name_relative(std::span<const Mapping> mappings);
 
   /// What was read is not all: the next refresh() reads the list anew.
   void forget() { complete_ = false; }

@@ -60,6 +60,18 @@ TEST_P(Change, PicksUpLibrariesAndThreadsThatCome) {
   observer.expect_agreement();
 }
 
+TEST_P(Change, NamesALibraryThatWasOpenedByARelativePath) {
+  Writer writer = Writer::start_bare(bare(program()));
+  Observer observer(writer);
+  const std::string library = Writer::slot_library("tlsdesc-a8");
+  const std::string relative = "./" + fs::relative(library).string();
+  writer.command("thread one");
+  writer.command("open " + relative);
+  writer.command("publish one " + relative);
+  observer.expect_agreement();
+  EXPECT_EQ(observer.finder().all().front().module, fs::canonical(library));
+}
+
 TEST_P(Change, CostsNothingWhenThereIsNone) {
   const Writer writer = Writer::start({"", program(), "", {}, "gd-a8"});
   Observer observer(writer);

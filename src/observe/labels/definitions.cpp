@@ -19,6 +19,7 @@
 #include "sandbox/files.hpp"
 #include "sandbox/worker.hpp"
 #include "symbol/function_symbols.hpp"
+#include "target/mapped_files.hpp"
 #include "target/tls_location.hpp"
 
 namespace vitrine::observe {
@@ -91,6 +92,9 @@ Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>
 Result<bool> DefinitionFinder::refresh(Memory& memory,
                                        const std::optional<format::ThreadSchema>& schema) {
   const auto list_changed = TRY(modules_.refresh(memory));
+  if (list_changed && modules_.has_relative())
+    if (const auto mappings = target::executable_mappings(process_.proc_dir()))
+      modules_.name_relative(*mappings);
   if (!list_changed && schema == schema_ && !watched_.changed(memory)) return false;
   // Symbol tables are read a few bytes here and there, which windows make half the system calls.
   WindowMemory windows(memory, limits::search_windows);
