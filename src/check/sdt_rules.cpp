@@ -97,8 +97,12 @@ Outcome base_kept(const FileSubject& subject) {
 Outcome no_tombstones(const FileSubject& subject) {
   if (subject.sdt.notes == 0) return does_not_apply("the file has no notes");
   if (subject.sdt.tombstones == 0) return holds(fmt::format("{} notes", subject.sdt.notes));
+  // Of the object step's notes beside a DOF, --lld alone leaves such.
   return fails(fmt::format("{} of {} notes belong to code that the linker dropped",
-                           subject.sdt.tombstones, subject.sdt.notes));
+                           subject.sdt.tombstones, subject.sdt.notes),
+               subject.dof.file.dofs.empty()
+                   ? ""
+                   : "vitrine usdt link --no-sdt writes no notes beside the DOF");
 }
 
 Outcome site_executable(const FileSubject& subject) {
@@ -270,14 +274,17 @@ constexpr Rule<FileSubject> sdt_table[] = {
       "keep it from --gc-sections: <vitrine/sdt.h> does (SHF_GNU_RETAIN)", "gdb; perf"},
      base_kept},
     {{"sdt.no-tombstones", sdt, advised, "No note belongs to code that the linker dropped", notes,
-      "link with ld.bfd, or without --gc-sections", "libbpf"},
+      "compile with -DVITRINE_SDT_KEEP=1 (<vitrine/sdt.h>), or link with ld.bfd or without "
+      "--gc-sections",
+      "libbpf"},
      no_tombstones},
     {{"sdt.site-executable", sdt, required,
       "Every site is in an executable segment, and in the file", notes,
       "do not change segments after linking (objcopy, packers)", every_reader},
      site_executable},
     {{"sdt.site-nop", sdt, required, "Every site is a nop, which uprobes emulate", notes,
-      "use the macros of <sys/sdt.h> or <vitrine/sdt.h>",
+      "use the macros of <sys/sdt.h> or <vitrine/sdt.h>; if --gc-sections of lld or mold dropped "
+      "the function, compile with -DVITRINE_SDT_KEEP=1 (<vitrine/sdt.h>), or link with ld.bfd",
       "all readers: they would change the program"},
      site_nop},
     {{"sdt.site-safe", sdt, advised,

@@ -117,7 +117,8 @@ def check_copies(vitrine, program, in_code):
         assert len(dropped) == 2, f"{dropped}\n{text}"
         for at in dropped:
             assert re.search(rf"^ *{at:x}:\tnop\n *{at + 1:x}:\tret", code, re.MULTILINE), f"{at:#x}\n{code}"
-    run(vitrine, "check", program)
+    text = " ".join(run(vitrine, "check", program).split())
+    assert ("usdt link --no-sdt writes no notes" in text) != in_code, text
 
 
 def listed(vitrine, program):
