@@ -49,7 +49,7 @@ std::string access_names(const SlotFacts& slot) {
 /// Of a symbol that is in .symtab alone. No option of the linker exports one that a version script or --exclude-libs
 /// has made local.
 std::string how_to_export(std::string_view name, const elf::Symbol& symbol) {
-  const auto option =
+  auto option =
       fmt::format("give it default visibility, and link with -Wl,--export-dynamic-symbol={}", name);
   if (symbol.binding != STB_LOCAL) return option;
   return option +
