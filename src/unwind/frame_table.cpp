@@ -125,6 +125,14 @@ const elf::Segment* find_segment(const elf::File& elf, std::uint32_t type) {
   return nullptr;
 }
 
+/// Whether this is what a function of makecontext() returns to, in glibc: no function but that begins with the stack
+/// pointer of another one (mov %rbx, %rsp).
+bool is_start_of_context(std::span<const std::byte> code) {
+  constexpr std::array<std::uint8_t, 4> endbr64{0xf3, 0x0f, 0x1e, 0xfa};
+  constexpr std::array<std::uint8_t, 3> takes_stack{0x48, 0x89, 0xdc};
+  return starts_with(code.subspan(starts_with(code, endbr64) ? endbr64.size() : 0), takes_stack);
+}
+
 constexpr std::uint64_t page_bytes = 4096;
 /// KiB of the CFI: a worker has hundreds of files open.
 constexpr std::size_t max_windows = limits::cfi_windows / 4;
@@ -232,10 +240,24 @@ std::optional<Row> FrameTable::make_row(Address address) {
     if (auto signal = signal_row(machine_, std::span(code, got))) return signal;
   }
   if (row) return row;
+  if (begins_context(address + 1)) {
+    row.emplace();
+    row->registers[roles_of(machine_).result] = {RegisterRule::Kind::undefined, 0, 0};
+    return row;
+  }
   for (const elf::Section& section : elf_.sections)
     if ((section.flags & SHF_EXECINSTR) != 0 && address - section.address < section.size)
       return linkage_row(machine_, elf_.name(section), address - section.address);
   return std::nullopt;
+}
+
+/// Its first instruction is where the stack of a context ends; nothing has called it.
+bool FrameTable::begins_context(Address function) {
+  if (machine_ != Machine::x86_64 || !cfi_) return false;
+  const auto entry = cfi_->find(function);
+  if (!entry || entry->start != function) return false;
+  std::array<std::byte, 8> code{};
+  return is_start_of_context(std::span(code).first(read_code(function, code)));
 }
 
 std::size_t FrameTable::read_code(Address address, std::span<std::byte> into) {
@@ -394,6 +416,7 @@ RuleBlock FrameTable::rules_between(Address address, Address start, Address end)
     code.resize(windows_.read_some(segment.offset + (start - segment.address), code));
     for (std::size_t at = 0; at < code.size(); ++at)
       if (signal_row(machine_, std::span(code).subspan(at))) return {};
+    if (begins_context(end)) return {};
     RuleBlock block{start, end, {}};
     const auto add = [&](Address from, Address to, Rule::Form form) {
       from = std::max(from, start);

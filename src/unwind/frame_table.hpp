@@ -81,6 +81,7 @@ class FrameTable final : public RuleSource {
   std::optional<Row> make_row(Address address);
   RuleBlock rules_of_entries(std::size_t position);
   RuleBlock rules_between(Address address, Address start, Address end);
+  bool begins_context(Address function);
   std::size_t read_code(Address address, std::span<std::byte> into);
   bool has_frame_pointers(Address address);
   std::pair<Address, Address> start_code();

@@ -8,6 +8,7 @@
  *   threads   threads that end soon
  *   deep      2000 frames
  *   inlined   functions inlined in functions inlined
+ *   context   the leaf is on a stack of makecontext()
  */
 #define _GNU_SOURCE
 #include <alloca.h>
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static volatile unsigned sink;
@@ -96,6 +98,17 @@ static void handle_signals(int flags) {
   interrupted();
 }
 
+static void run_context(void) {
+  static char stack[64 * 1024];
+  static ucontext_t before, context;
+  if (getcontext(&context) != 0) abort();
+  context.uc_stack.ss_sp = stack;
+  context.uc_stack.ss_size = sizeof stack;
+  context.uc_link = &before;
+  makecontext(&context, interrupted, 0);
+  swapcontext(&before, &context);
+}
+
 __attribute__((always_inline)) static inline unsigned innermost(unsigned value) {
   for (unsigned n = 0; n < 100000; ++n) value = value * 1664525 + 1013904223;
   return value;
@@ -118,6 +131,7 @@ int main(int argc, char** argv) {
     pthread_join(thread, NULL);
   while (strcmp(kind, "threads") == 0 && pthread_create(&thread, NULL, spin_once, NULL) == 0)
     pthread_join(thread, NULL);
+  if (strcmp(kind, "context") == 0) run_context();
   for (;;) {
     if (strcmp(kind, "alloca") == 0)
       with_alloca(12, 321);

@@ -103,6 +103,24 @@ TEST(Frames, BelowAHandlersOwnStackAreMissedAndMarked) {
   EXPECT_GT(in_handler, 50U);
 }
 
+TEST(Frames, OfAContextEndWhereItBegins) {
+  const auto program = started({FRAMES, "context"});
+  for (const auto unwind : {observe::Unwind::copy, observe::Unwind::kernel}) {
+    observe::ProfilingOptions options;
+    options.pids = {program.pid()};
+    options.frequency = 999;
+    options.unwind = unwind;
+    const auto what = test::profile_while(options, [] { std::this_thread::sleep_for(1s); });
+    ASSERT_GT(what.profile.samples.size(), 100U);
+    const auto whole = count(
+        what, [&](const Sample& sample) { return end_of(what, sample) == StackEnd::outermost; });
+    EXPECT_EQ(whole, what.profile.samples.size());
+    if (unwind == observe::Unwind::copy) continue;
+    // The first samples in a page of code come before its rules.
+    EXPECT_GT(what.unwinding.in_kernel, whole * 8 / 10);
+  }
+}
+
 TEST(Frames, BeyondTheCopyAreMissedAndMarked) {
   const auto program = started({FRAMES, "big"});
   const auto what = profiled(program);

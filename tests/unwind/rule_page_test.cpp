@@ -1,10 +1,12 @@
 // Pages of rules for the kernel, of real files of both machines, against the rows that they are of.
 #include "unwind/rule_page.hpp"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <ucontext.h>
 
 #include <array>
 #include <map>
@@ -159,6 +161,30 @@ TEST(RulePage, KnowsTheSignalTrampoline) {
         signals += rule.form == Rule::Form::signal;
   }
   EXPECT_EQ(signals, 1U);
+}
+
+/// A function of makecontext() returns to the first instruction of another one: the byte before is looked up.
+TEST(RulePage, KnowsWhereTheStackOfAContextEnds) {
+  ucontext_t own{}, made{};
+  std::array<std::uint64_t, 64> stack{};
+  ASSERT_EQ(::getcontext(&own), 0);
+  made = own;
+  made.uc_stack.ss_sp = stack.data();
+  made.uc_stack.ss_size = sizeof stack;
+  ::makecontext(
+      &made, [] {}, 0);
+  const auto* const top = reinterpret_cast<const std::uint64_t*>(made.uc_mcontext.gregs[REG_RSP]);
+  Dl_info libc{};
+  ASSERT_NE(::dladdr(reinterpret_cast<const void*>(*top), &libc), 0);
+  const Address lookup = *top - 1 - reinterpret_cast<Address>(libc.dli_fbase);
+
+  auto table = table_of(libc.dli_fname);
+  ASSERT_TRUE(table);
+  EXPECT_EQ((*table)->rule(lookup).form, Rule::Form::outermost);
+  const RulePage page = make_rule_page(**table, lookup);
+  EXPECT_EQ(page.at(static_cast<std::uint32_t>(lookup % rule_page_bytes)).form,
+            Rule::Form::outermost);
+  EXPECT_NE((*table)->rule(lookup + 1).form, Rule::Form::outermost);
 }
 
 TEST(RulePage, CfaByStackPointerAndPcIsAnOffset) {
