@@ -228,29 +228,20 @@ class LoadedProfiler final : public Profiler {
   [[nodiscard]] bool rows_are_full() const override { return program_->bss->rows_full != 0; }
 
   Result<void> renew_rows(const Sink& sink, const RowTable::Sink& rows) override {
-    std::uint32_t& generation = program_->bss->profile_state.generation;
-    const std::uint32_t ending = generation;
-    hand_over_later(sink);
-    if (rows_) {  // the half of the one before, if there was one
-      rows_->table.end(ending + 1, rows);
-      if (ending != 0) unfinished_.lost += rows_->table.forget(ending + 1);
-    }
-    __atomic_store_n(&generation, ending + 1, __ATOMIC_RELEASE);
-    program_->bss->rows_full = 0;
-    if (stopped_ns_ == 0)
-      let_programs_end();  // none adds to those any more, and their records are there
-    const std::uint64_t ended_ns = kernel_time_ns();
-    const auto end = std::chrono::steady_clock::now() + longest_renewal;
-    do {
-      TRY(ring_->poll(milliseconds(0), [&](std::span<const std::byte> record) {
-        hand_over_until(ending, record, sink);
-      }));
-    } while (ring_->taken_until_ns() < ended_ns && std::chrono::steady_clock::now() < end);
-    if (!rows_) return {};
-    take_spans(ending, true, sink);
-    rows_->table.end(ending, rows);
-    if (stopped_ns_ != 0) unfinished_.lost += rows_->table.forget(ending);  // no more will come
-    return {};
+    return complete_generation(raise_generation(sink, rows), sink, rows);
+  }
+
+  Interval end_interval(const Sink& sink, const RowTable::Sink& rows) override {
+    vitrine_profile_state& state = program_->bss->profile_state;
+    const std::uint32_t ending = raise_generation(sink, rows);
+    Interval interval{kernel_time_ns(), {}};
+    if (state.end_ns != 0) interval.end_ns = std::min<std::uint64_t>(interval.end_ns, state.end_ns);
+    __atomic_store_n(&state.boundary_ns, interval.end_ns, __ATOMIC_RELEASE);
+    interval.result = cut(interval.end_ns);
+    __atomic_store_n(&state.boundary_ns, 0, __ATOMIC_RELEASE);
+    auto completed = complete_generation(ending, sink, rows);
+    if (interval.result) interval.result = std::move(completed);
+    return interval;
   }
 
   [[nodiscard]] ProfilerCounters counters() const override {
@@ -272,6 +263,38 @@ class LoadedProfiler final : public Profiler {
 
  private:
   static int fd(const bpf_map* map) { return bpf_map__fd(map); }
+
+  /// Returns the one that ends with that. Samples are of it that are of before state.boundary_ns, and those under way.
+  std::uint32_t raise_generation(const Sink& sink, const RowTable::Sink& rows) {
+    std::uint32_t& generation = program_->bss->profile_state.generation;
+    const std::uint32_t ending = generation;
+    hand_over_later(sink);
+    if (rows_) {  // the half of the one before, if there was one
+      rows_->table.end(ending + 1, rows);
+      if (ending != 0) unfinished_.lost += rows_->table.forget(ending + 1);
+    }
+    __atomic_store_n(&generation, ending + 1, __ATOMIC_RELEASE);
+    program_->bss->rows_full = 0;
+    return ending;
+  }
+
+  Result<void> complete_generation(std::uint32_t ending, const Sink& sink,
+                                   const RowTable::Sink& rows) {
+    if (stopped_ns_ == 0)
+      let_programs_end();  // none adds to those any more, and their records are there
+    const std::uint64_t ended_ns = kernel_time_ns();
+    const auto end = std::chrono::steady_clock::now() + longest_renewal;
+    do {
+      TRY(ring_->poll(milliseconds(0), [&](std::span<const std::byte> record) {
+        hand_over_until(ending, record, sink);
+      }));
+    } while (ring_->taken_until_ns() < ended_ns && std::chrono::steady_clock::now() < end);
+    if (!rows_) return {};
+    take_spans(ending, true, sink);
+    rows_->table.end(ending, rows);
+    if (stopped_ns_ != 0) unfinished_.lost += rows_->table.forget(ending);  // no more will come
+    return {};
+  }
 
   /// Of a generation. The kernel clears all of them at the start: where samples come at a known rate, there are no more
   /// than for some seconds of samples of which none are equal.

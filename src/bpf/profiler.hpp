@@ -144,6 +144,13 @@ class Profiler : public ProcessTable {
   /// is sampled meanwhile is for the next poll().
   virtual Result<void> renew_rows(const Sink& sink, const RowTable::Sink& rows) = 0;
 
+  struct Interval {
+    std::uint64_t end_ns = 0;  ///< CLOCK_MONOTONIC
+    Result<void> result;
+  };
+  /// Ends an interval: cut() and renew_rows() at one time. All samples of before are handed over, and none from then on.
+  virtual Interval end_interval(const Sink& sink, const RowTable::Sink& rows) = 0;
+
   [[nodiscard]] virtual ProfilerCounters counters() const = 0;
 };
 

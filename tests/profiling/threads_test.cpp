@@ -56,6 +56,41 @@ TEST_P(Threads, HaveTheirOwnLabelsAtEachSample) {
 INSTANTIATE_TEST_SUITE_P(Of, Threads, testing::Values(10, 10'000),
                          testing::PrintToStringParamName());
 
+// Reading where so many threads wait takes some milliseconds, in which samples come.
+class Intervals : public testing::TestWithParam<observe::Unwind> {};
+
+TEST_P(Intervals, HaveTheSamplesOfTheirTime) {
+  test::Child load = test::Child::spawn({WORKING_THREADS, "1000", "1000"});
+  ASSERT_EQ(load.read_line(60s), "ready");
+  observe::ProfilingOptions options;
+  options.pids = {load.pid()};
+  options.frequency = 2999;
+  options.off_cpu = true;
+  options.preempted = true;
+  options.unwind = GetParam();
+  auto profiling = observe::Profiling::open(options);
+  ASSERT_TRUE(profiling) << profiling.error().message;
+  std::uint64_t begins = 0;
+  constexpr std::uint64_t noise_ns = 100'000;  // an interrupt that is under way
+  for (int n = 0; n < 6; ++n) {
+    ASSERT_TRUE((*profiling)->poll(300ms));
+    const profile::Profile profile = (*profiling)->take();
+    if (n != 0) {
+      EXPECT_NEAR(static_cast<double>(static_cast<std::int64_t>(profile.start_ns - begins)), 0,
+                  2000);
+    }
+    begins = profile.start_ns + profile.duration_ns;
+    EXPECT_GT(profile.samples.size(), 100U);
+    std::size_t outside = 0;
+    for (const auto& sample : profile.samples)
+      outside += sample.time_ns + noise_ns < profile.start_ns || sample.time_ns > begins + noise_ns;
+    EXPECT_EQ(outside, 0U) << "of " << profile.samples.size() << " in interval " << n;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Intervals,
+                         testing::Values(observe::Unwind::automatic, observe::Unwind::copy));
+
 TEST(ThreadsOfACommand, AreSampledFromItsStart) {
   observe::ProfilingOptions options;
   options.command = {WORKING_THREADS, "200", "200", "8"};

@@ -205,6 +205,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   Result<void> look_at_samples();
   void take_rows();
   void renew_rows();
+  std::uint64_t end_interval();
   std::uint64_t take_lost();
 
   ProfilingOptions options_;
@@ -550,13 +551,19 @@ std::uint64_t LiveProfiling::take_lost() {
   return lost;
 }
 
+/// All of its samples are taken in. What waits, waits in this interval too, though it is not over. Returns when it ended.
+std::uint64_t LiveProfiling::end_interval() {
+  auto interval = profiler_->end_interval(
+      samples_->sink(), [this](const bpf::RowPart& part) { samples_->take(part); });
+  if (!interval.result) note(interval.result.error().message);
+  samples_->end_rows();
+  rows_renewed_at_ = Clock::now();
+  return std::min(interval.end_ns, end_ns_);
+}
+
 std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time) {
   const std::uint64_t began_ns = samples_->began_ns(), to_unix_ns = samples_->to_unix_ns();
-  const std::uint64_t until_ns = std::max(began_ns, std::min(kernel_time_ns(), end_ns_));
-  // What waits, waits in this interval too, though it is not over. Right after it the interval ends.
-  if (options_.off_cpu)
-    if (const auto cut = profiler_->cut(until_ns); !cut) note(cut.error().message);
-  renew_rows();
+  const std::uint64_t until_ns = std::max(began_ns, end_interval());
   profiler_->select_anew();  // before what processes declare is read
   // Beside many busy processes each look waits for a CPU.
   const auto began = Clock::now();

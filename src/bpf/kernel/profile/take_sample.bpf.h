@@ -365,7 +365,8 @@ static __always_inline int is_added(struct scratch* s, __u64 time_ns, __u64 off_
                                     int may_have_model) {
 #ifdef UNWINDS
   struct named_row* row = &s->row.own;
-  s->row.generation = *(volatile __u32*)&profile_state.generation;
+  s->row.generation = *(volatile __u32*)&profile_state.generation -
+                      (time_ns < *(volatile __u64*)&profile_state.boundary_ns);
   if (may_have_model && is_span_new(s))
     row->found = VITRINE_ROW_OTHER;
   else
