@@ -291,6 +291,36 @@ def fires_over_reloads():
             print(f"{name}: {number} fires over three reloads, in {len(found)} series")
 
 
+def time_over_reloads():
+    """No time is in two profiles: the sampling of the new configuration begins where that of the old one ends."""
+    with tempfile.TemporaryDirectory() as folder, burner("acme"):
+        def text(frequency):
+            return f"""
+[profile]
+interval = "400ms"
+frequency = {frequency}
+off_cpu = true
+on_cpu = true
+[select]
+process = ["{BURNING}"]
+[files]
+output = "{folder}/%t.ndjson"
+[agent]
+listen = "127.0.0.1:0"
+"""
+        agent = Agent(VITRINE, folder, text(99))
+        for frequency in (98, 97, 96):
+            time.sleep(0.6)
+            agent.reload(text(frequency))
+        time.sleep(0.6)
+        agent.end()
+        lines = [path.read_text().splitlines()[-1] for path in sorted(pathlib.Path(folder).glob("*.ndjson"))]
+        times = [(int(one["start_ns"]), int(one["duration_ns"])) for one in (json.loads(line)["summary"] for line in lines)]
+        apart = [later - start - duration for (start, duration), (later, _) in zip(times, times[1:])]
+        assert len(times) >= 5 and min(apart) > -1e6, apart  # a millisecond
+        print(f"{len(times)} profiles over three reloads, from one to the next at most {max(apart) / 1e6:.1f} ms")
+
+
 def hidden_files():
     """A file below /home is named as one that the service does not see, as with ProtectHome=."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir="/home") as home:
@@ -361,6 +391,6 @@ with tempfile.TemporaryDirectory() as programs:
     # Other tests run the same program.
     BURNER = shutil.copy(BURNER, f"{programs}/burner-{os.getpid()}")
     BURNING = pathlib.Path(BURNER).name
-    for part in (probes_and_time, reload, fires_over_reloads, hidden_files, selection):
+    for part in (probes_and_time, reload, fires_over_reloads, time_over_reloads, hidden_files, selection):
         if part.__name__ in PARTS or not PARTS:
             part()

@@ -192,6 +192,9 @@ void AgentRun::end_reload() {
     return;
   }
   next_ = std::make_unique<Session>(std::move(*prepared));
+  now_.profiling->end_sampling();
+  next_->profiling->begin_anew();
+  poll_while([&] { return now_.writer->busy(); });
 }
 
 void AgentRun::poll_while(const std::function<bool()>& busy) {

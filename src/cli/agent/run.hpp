@@ -1,8 +1,9 @@
 // The agent at work: one profile after another, until SIGTERM; SIGHUP reads the configuration
 // again.
 //
-// A reload opens the new sampling while the old one goes on, and then ends the old one: nothing is
-// missed, and a configuration that cannot be put in force leaves the old one as it is. A thread of its
+// A reload opens the new sampling while the old one goes on. Then the old one ends, and the new one drops
+// what it has sampled so far: nothing is missed or counted twice, and a configuration that cannot be put in
+// force leaves the old one as it is. A thread of its
 // own opens the new one, as that may take seconds; until then it reads what is in force, which only
 // hand_over() changes.
 //

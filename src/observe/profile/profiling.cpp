@@ -144,6 +144,12 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   bool ended() override { return !options_.all && watch_->ended(); }
   void stop() override;
   void end_command() override { watch_->end_launched(); }
+  void end_sampling() override {
+    end_ns_ = std::min(end_ns_, kernel_time_ns());
+    profiler_->end_at(end_ns_);
+  }
+  void begin_anew() override { (void)take_to_name(milliseconds(0)); }
+
   profile::Profile take() override { return take_to_name(longest_naming)(); }
   std::function<profile::Profile()> take_to_name(milliseconds time) override;
   [[nodiscard]] FilterCounts filter_counts() const override {

@@ -139,6 +139,14 @@ class Profiling {
   /// Whether all processes of the target have ended.
   virtual bool ended() = 0;
 
+  // Where one takes over from another, so that no time is in both: end_sampling() of the
+  // one, and at once begin_anew() of the other.
+
+  /// No time from now on is sampled, at once: stop() may take long.
+  virtual void end_sampling() = 0;
+  /// Drops what was sampled: the first profile begins now.
+  virtual void begin_anew() = 0;
+
   /// Stops sampling; what was sampled before is still there to be taken, as far as that takes at most a
   /// second. The rest is lost, and counted.
   virtual void stop() = 0;
