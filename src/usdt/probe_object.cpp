@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "abi/dof.h"
+#include "base/text.hpp"
 #include "dof/writer.hpp"
 #include "probe/types.hpp"
 #include "usdt/definition.hpp"
@@ -110,7 +111,7 @@ class Builder {
       add_semaphore(probe, semaphore_symbol(declared, probe));
       if (parts_.sdt) add_sdt_notes(declared, probe);
       sdt_sites_.clear();
-      end_dropped();
+      end_dropped(probe_symbol(declared, probe));
     }
     object_.providers.push_back(std::move(provider));
   }
@@ -151,10 +152,12 @@ class Builder {
                                      STB_WEAK, STV_HIDDEN});
   }
 
-  /// Each probe has its own such code: the kernel refuses one address with two semaphores.
-  void end_dropped() {
+  /// Each probe has its own such code: the kernel refuses one address with two semaphores. The linker must
+  /// not fold that of two probe objects, either: as in make_stub().
+  void end_dropped(std::string_view symbol) {
     const auto code = dof::dropped_code(machine_.machine);
     dropped_.insert(dropped_.end(), code.begin(), code.end());
+    append(dropped_, fnv1a<std::uint64_t>(symbol));
   }
 
   void add_stub(const Probe& probe, const std::string& name, bool enabled) {

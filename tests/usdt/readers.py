@@ -121,6 +121,28 @@ def check_copies(vitrine, program, in_code):
     assert ("usdt link --no-sdt writes no notes" in text) != in_code, text
 
 
+def check_folding(vitrine, folder):
+    """The code for dropped functions is not one for two providers, though the linker folds equal code."""
+    folder.mkdir()
+    for name in ("aa", "bb"):
+        (folder / f"{name}.d").write_text(f"provider {name} {{ probe go(int); }};\n")
+        run(vitrine, "usdt", "header", "-s", f"{name}.d", cwd=folder)
+    body = """#include "aa.h"
+#include "bb.h"
+__attribute__((noinline)) inline void fire(int i) { AA_GO(i); BB_GO(i); }
+"""
+    (folder / "main.cpp").write_text(body + "void other();\nint main() { fire(1); other(); }\n")
+    (folder / "other.cpp").write_text(body + "void other() { fire(2); }\n")
+    for name in ("main", "other"):
+        run("g++", "-O0", "-ffunction-sections", "-c", f"{name}.cpp", cwd=folder)
+    for name in ("aa", "bb"):
+        run(vitrine, "usdt", "link", "-s", f"{name}.d", "-o", f"{name}_probes.o", "main.o", "other.o", cwd=folder)
+    run("g++", "-fuse-ld=lld", "-Wl,--icf=all", "-o", "folded", "main.o", "other.o", "aa_probes.o", "bb_probes.o",
+        cwd=folder)
+    notes = re.findall(r"Provider: (\w+)\n.*\n +Location: (0x\w+)", run("readelf", "-n", folder / "folded"))
+    assert len(notes) == 6 and len(set(at for _, at in notes)) == 6, notes
+
+
 def listed(vitrine, program):
     return {(o["kind"], o["name"]): o for o in map(json.loads, run(vitrine, "probes", "--json", program).splitlines())}
 
@@ -227,6 +249,7 @@ def main(_root, vitrine):
         if have("bpftrace"):
             check_bpftrace(copies)
             check_bpftrace(copies_lld)
+        check_folding(vitrine, pathlib.Path(folder) / "folding")
         without = build(vitrine, pathlib.Path(folder) / "without", "--no-sdt")
         assert "stapsdt" not in run("readelf", "-nSW", without)
         assert listed(vitrine, without).keys() == listed(vitrine, program).keys()
