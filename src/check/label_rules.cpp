@@ -198,7 +198,10 @@ Outcome descriptor(const FileSubject& subject) {
   if (!slot.accesses.empty() && slot.accesses.front() == Access::descriptor)
     return holds("it is reached by TLSDESC");
   if (slot.accesses.empty())
-    return fails("no relocation refers to it: no code of the library uses it");
+    return fails(
+        "no relocation refers to it: no code of the library uses it",
+        "use the variable in code of the library that is compiled for TLS descriptors; a "
+        "library with vitrine's labels links libcustomlabels.so, no copy of the publisher");
   return fails(
       fmt::format("it is reached by {} only", access_names(slot)),
       subject.elf.machine == EM_X86_64

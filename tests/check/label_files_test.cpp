@@ -250,6 +250,17 @@ TEST(LabelFiles, OfWhatTheLinkMadeLocalTheRemedyNamesTheOption) {
   }
 }
 
+TEST(LabelFiles, OfASlotThatNoCodeUsesTheRemedyNamesTheLibrary) {
+  const Folder folder;
+  const auto report =
+      check_file(folder.make("libcustomlabels.so", slot_source, {"-shared", "-fPIC", "-DUNUSED"}));
+  std::string remedy;
+  for (const check::Finding& one : report.findings)
+    if (one.rule->id == std::string_view("labels.tlsdesc") && one.fails())
+      remedy = one.outcome.remedy;
+  EXPECT_THAT(remedy, HasSubstr("links libcustomlabels.so"));
+}
+
 TEST(LabelFiles, AProgramThatRefersToALibrarysVersionPublishesNothing) {
   constexpr const char* source = R"(
 extern const unsigned custom_labels_abi_version;
