@@ -233,6 +233,7 @@ class LoadedProfiler final : public Profiler {
 
   Interval end_interval(const Sink& sink, const RowTable::Sink& rows) override {
     vitrine_profile_state& state = program_->bss->profile_state;
+    __atomic_store_n(&state.boundary_generation, state.generation + 1, __ATOMIC_RELEASE);
     const std::uint32_t ending = raise_generation(sink, rows);
     Interval interval{kernel_time_ns(), {}};
     if (state.end_ns != 0) interval.end_ns = std::min<std::uint64_t>(interval.end_ns, state.end_ns);

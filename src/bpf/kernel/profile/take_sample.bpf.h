@@ -360,13 +360,21 @@ static __always_inline int is_unwanted(const struct scratch* s) {
 #endif
 }
 
+#ifdef UNWINDS
+/// Of rows: that of a sample of this time. One that was read before the number was raised is right.
+static __always_inline __u32 generation_at(__u64 time_ns) {
+  const __u32 generation = *(volatile __u32*)&profile_state.generation;
+  const int is_new = generation == *(volatile __u32*)&profile_state.boundary_generation;
+  return generation - (is_new && time_ns < *(volatile __u64*)&profile_state.boundary_ns);
+}
+#endif
+
 /// Whether the sample that s->row names has been added to its row, and is not to be sent.
 static __always_inline int is_added(struct scratch* s, __u64 time_ns, __u64 off_ns,
                                     int may_have_model) {
 #ifdef UNWINDS
   struct named_row* row = &s->row.own;
-  s->row.generation = *(volatile __u32*)&profile_state.generation -
-                      (time_ns < *(volatile __u64*)&profile_state.boundary_ns);
+  s->row.generation = generation_at(time_ns);
   if (may_have_model && is_span_new(s))
     row->found = VITRINE_ROW_OTHER;
   else
