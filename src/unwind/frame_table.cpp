@@ -125,12 +125,21 @@ const elf::Segment* find_segment(const elf::File& elf, std::uint32_t type) {
   return nullptr;
 }
 
+constexpr std::size_t end_of_context_bytes = 9;
+
 /// Whether this is what a function of makecontext() returns to, in glibc: no function but that begins with the stack
 /// pointer of another one (mov %rbx, %rsp).
 bool is_start_of_context(std::span<const std::byte> code) {
   constexpr std::array<std::uint8_t, 4> endbr64{0xf3, 0x0f, 0x1e, 0xfa};
   constexpr std::array<std::uint8_t, 3> takes_stack{0x48, 0x89, 0xdc};
   return starts_with(code.subspan(starts_with(code, endbr64) ? endbr64.size() : 0), takes_stack);
+}
+
+/// Whether this is what a function of Boost.Context returns to: xor %rdi, %rdi; call _exit; hlt.
+bool is_end_of_context(std::span<const std::byte> code) {
+  constexpr std::array<std::uint8_t, 4> starts{0x48, 0x31, 0xff, 0xe8};
+  return code.size() >= end_of_context_bytes && starts_with(code, starts) &&
+         code[end_of_context_bytes - 1] == std::byte{0xf4};
 }
 
 constexpr std::uint64_t page_bytes = 4096;
@@ -240,7 +249,7 @@ std::optional<Row> FrameTable::make_row(Address address) {
     if (auto signal = signal_row(machine_, std::span(code, got))) return signal;
   }
   if (row) return row;
-  if (begins_context(address + 1)) {
+  if (begins_context(address + 1) || ends_context(address + 1)) {
     row.emplace();
     row->registers[roles_of(machine_).result] = {RegisterRule::Kind::undefined, 0, 0};
     return row;
@@ -258,6 +267,14 @@ bool FrameTable::begins_context(Address function) {
   if (!entry || entry->start != function) return false;
   std::array<std::byte, 8> code{};
   return is_start_of_context(std::span(code).first(read_code(function, code)));
+}
+
+/// The same in code without CFI.
+bool FrameTable::ends_context(Address address) {
+  if (machine_ != Machine::x86_64) return false;
+  std::array<std::byte, end_of_context_bytes> code{};
+  return is_end_of_context(std::span(code).first(read_code(address, code))) &&
+         !code_rules_.follows_call(address);
 }
 
 std::size_t FrameTable::read_code(Address address, std::span<std::byte> into) {
@@ -415,7 +432,9 @@ RuleBlock FrameTable::rules_between(Address address, Address start, Address end)
     std::vector<std::byte> code(static_cast<std::size_t>(end - start) + signal_code_bytes);
     code.resize(windows_.read_some(segment.offset + (start - segment.address), code));
     for (std::size_t at = 0; at < code.size(); ++at)
-      if (signal_row(machine_, std::span(code).subspan(at))) return {};
+      if (signal_row(machine_, std::span(code).subspan(at)) ||
+          is_end_of_context(std::span(code).subspan(at)))
+        return {};
     if (begins_context(end)) return {};
     RuleBlock block{start, end, {}};
     const auto add = [&](Address from, Address to, Rule::Form form) {

@@ -82,6 +82,7 @@ class FrameTable final : public RuleSource {
   RuleBlock rules_of_entries(std::size_t position);
   RuleBlock rules_between(Address address, Address start, Address end);
   bool begins_context(Address function);
+  bool ends_context(Address address);
   std::size_t read_code(Address address, std::span<std::byte> into);
   bool has_frame_pointers(Address address);
   std::pair<Address, Address> start_code();

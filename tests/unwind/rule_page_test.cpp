@@ -163,6 +163,8 @@ TEST(RulePage, KnowsTheSignalTrampoline) {
   EXPECT_EQ(signals, 1U);
 }
 
+#if defined(__x86_64__)
+
 /// A function of makecontext() returns to the first instruction of another one: the byte before is looked up.
 TEST(RulePage, KnowsWhereTheStackOfAContextEnds) {
   ucontext_t own{}, made{};
@@ -186,6 +188,34 @@ TEST(RulePage, KnowsWhereTheStackOfAContextEnds) {
             Rule::Form::outermost);
   EXPECT_NE((*table)->rule(lookup + 1).form, Rule::Form::outermost);
 }
+
+/// As the end of make_fcontext() of Boost.Context, which has no CFI.
+asm(R"(
+  .text
+  jmp *%rbx
+end_of_test_context:
+  xor %rdi, %rdi
+  call _exit@PLT
+  hlt
+)");
+extern "C" const char end_of_test_context[];
+
+TEST(RulePage, KnowsWhereAStackOfBoostEnds) {
+  Dl_info own{};
+  ASSERT_NE(::dladdr(end_of_test_context, &own), 0);
+  const auto address = reinterpret_cast<Address>(end_of_test_context);
+  const Address lookup = address - 1 - reinterpret_cast<Address>(own.dli_fbase);
+  auto table = table_of("/proc/self/exe");
+  ASSERT_TRUE(table);
+  EXPECT_EQ((*table)->rule(lookup).form, Rule::Form::outermost);
+  const RulePage page = make_rule_page(**table, lookup);
+  EXPECT_EQ(page.at(static_cast<std::uint32_t>(lookup % rule_page_bytes)).form,
+            Rule::Form::outermost);
+  EXPECT_NE((*table)->rule(lookup - 1).form, Rule::Form::outermost);
+  EXPECT_NE((*table)->rule(lookup + 1).form, Rule::Form::outermost);
+}
+
+#endif
 
 TEST(RulePage, CfaByStackPointerAndPcIsAnOffset) {
   Row row;
