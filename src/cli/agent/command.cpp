@@ -30,7 +30,8 @@ class AgentCommand : public Command {
          "SIGHUP reads the file again. A file that is invalid, or cannot take effect, is "
          "reported with line and column, and the previous configuration stays in force. A new one "
          "takes "
-         "over without a gap: each sample and each fire of a probe counts once. SIGTERM and SIGINT send what is left, for at most five seconds, and end "
+         "over without a gap: each sample and each fire of a probe counts once. SIGTERM and SIGINT "
+         "send what is left, for at most five seconds, and end "
          "with "
          "exit code 0, or 1 if something is lost. The rest stays in the spool. The agent has ended "
          "25 seconds after the signal, whatever it is at.",
