@@ -271,7 +271,7 @@ void Spool::put(Entry entry) {
   }
 }
 
-void Spool::drop(std::deque<Entry>::iterator entry) {
+void Spool::drop(const std::deque<Entry>::const_iterator& entry) {
   came_.erase(came_.find(entry->came));
   entries_.erase(entry);
 }

@@ -105,7 +105,7 @@ class Spool {
   Result<std::string> read(const std::string& name) const;
   void forget(std::size_t index);  ///< removes its file, too
   void put(Entry entry);           ///< behind all others
-  void drop(std::deque<Entry>::iterator entry);
+  void drop(const std::deque<Entry>::const_iterator& entry);
   std::string_view suffix_;
   std::string path_;
   FileDescriptor directory_, lock_;
