@@ -54,8 +54,7 @@ std::optional<std::vector<Address>> addresses_in(Memory& memory, const target::M
     }
   }
   std::ranges::sort(found);
-  const auto repeated = std::ranges::unique(found);
-  found.erase(repeated.begin(), repeated.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 
