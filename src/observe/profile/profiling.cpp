@@ -211,6 +211,10 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   Result<void> look_at_samples();
   void take_rows();
   void renew_rows();
+  void rows_are_renewed(const Result<void>& renewed);
+  bpf::RowTable::Sink row_sink() {
+    return [this](const bpf::RowPart& part) { samples_->take(part); };
+  }
   std::uint64_t end_interval();
   std::uint64_t take_lost();
 
@@ -491,7 +495,7 @@ Result<std::size_t> LiveProfiling::pass_over_samples() {
 void LiveProfiling::take_rows() {
   const auto now = Clock::now();
   if (now >= rows_due_) {
-    profiler_->take_rows([this](const bpf::RowPart& part) { samples_->take(part); });
+    profiler_->take_rows(row_sink());
     rows_due_ = now + cell_time(options_) * (VITRINE_ROW_CELLS / 2);
   }
   if (profiler_->rows_are_full() && now - rows_renewed_at_ > shortest_generation) renew_rows();
@@ -514,8 +518,10 @@ void LiveProfiling::renew_clocks() {
 
 /// All that was sampled until now is taken in.
 void LiveProfiling::renew_rows() {
-  auto renewed = profiler_->renew_rows(samples_->sink(),
-                                       [this](const bpf::RowPart& part) { samples_->take(part); });
+  rows_are_renewed(profiler_->renew_rows(samples_->sink(), row_sink()));
+}
+
+void LiveProfiling::rows_are_renewed(const Result<void>& renewed) {
   if (!renewed) note(renewed.error().message);
   samples_->end_rows();
   rows_renewed_at_ = Clock::now();
@@ -559,11 +565,8 @@ std::uint64_t LiveProfiling::take_lost() {
 
 /// All of its samples are taken in. What waits, waits in this interval too, though it is not over. Returns when it ended.
 std::uint64_t LiveProfiling::end_interval() {
-  auto interval = profiler_->end_interval(
-      samples_->sink(), [this](const bpf::RowPart& part) { samples_->take(part); });
-  if (!interval.result) note(interval.result.error().message);
-  samples_->end_rows();
-  rows_renewed_at_ = Clock::now();
+  const auto interval = profiler_->end_interval(samples_->sink(), row_sink());
+  rows_are_renewed(interval.result);
   return std::min(interval.end_ns, end_ns_);
 }
 

@@ -274,9 +274,8 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
   FunctionNotes warned{"have such notes", {}, {}};
   const std::set<Address> endless = calls_without_end(*file);
   const FoldedSites folded(*file);
-  std::unordered_set<std::uint64_t>
-      noted;                        // offsets of folded sites: one note for all of their probes
-  std::set<std::string> uncounted;  // probes whose semaphores the kernel would not count in
+  std::unordered_set<std::uint64_t> noted;  // folded sites, by offset: one note for all probes
+  std::set<std::string> uncounted;          // probes whose semaphores the kernel would not count in
   for (const probe::Probe& probe : file->probes) {
     std::string name = probe.provider + ":" + probe.name;
     if (probe.kind != probe::Kind::function) seen_.insert(name);
