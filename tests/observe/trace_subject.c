@@ -171,6 +171,19 @@ static void leave(void) {
   if (pthread_create(&other, NULL, go_on, NULL) == 0) pthread_exit(NULL);
 }
 
+static int obey(char* line);
+
+static void* obey_here(void* line) {
+  obey(line);
+  return NULL;
+}
+
+// On a thread of its own.
+static void obey_there(char* line) {
+  pthread_t other;
+  if (pthread_create(&other, NULL, obey_here, line) == 0) pthread_join(other, NULL);
+}
+
 static char library[4096];
 
 static int obey(char* line) {
@@ -202,6 +215,8 @@ static int obey(char* line) {
   } else if (!strcmp(line, "exec") && rest) {
     execl("/proc/self/exe", "trace_subject", rest, NULL);
     return 1;
+  } else if (!strcmp(line, "thread") && rest) {
+    obey_there(rest);
   } else if (!strcmp(line, "become") && rest) {
     execl(rest, "trace_subject", NULL);
     return 1;

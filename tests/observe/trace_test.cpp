@@ -227,6 +227,35 @@ TEST(Trace, GoesOnWhenTheMainThreadEnds) {
   }
 }
 
+TEST(Trace, GoesOnWhenAnotherThreadThanTheMainOneExecutesAProgram) {
+  for (const auto attaching : {bpf::Attaching::best, bpf::Attaching::perf_event}) {
+    Child child = start_trace_subject();
+    TraceOptions options = of_process(child.pid(), {"subject:shot"});
+    options.attaching = attaching;
+    const auto trace = open_trace(options);
+    ASSERT_TRUE(trace);
+    trace->take_notes();
+    for (int round = 0; round < 2; ++round) {
+      child.write("thread exec state\n");
+      EXPECT_EQ(child.read_line(), "ready " + std::to_string(child.pid()));
+      EXPECT_EQ(child.read_line(), "state 0");
+      // Until the trace has attached to the program: its fires.
+      std::size_t fires = 0;
+      const auto end = std::chrono::steady_clock::now() + patience;
+      while (fires == 0 && std::chrono::steady_clock::now() < end) {
+        EXPECT_EQ(tell(child, "fire 1"), "fire");
+        fires = collect_rest(*trace).size();
+      }
+      ASSERT_NE(fires, 0U);
+      EXPECT_EQ(tell(child, "fire 5"), "fire");
+      EXPECT_EQ(collect(*trace, 5).size(), 5U);
+    }
+    std::string notes;
+    for (const std::string& note : trace->take_notes()) notes += note + '\n';
+    EXPECT_NE(notes.find("another thread of process"), notes.npos) << notes;
+  }
+}
+
 TEST(Trace, GoesOnWhenTheMainThreadEndsOfTheLastOfSeveralProcesses) {
   Child child = start_trace_subject();
   std::optional<Child> other = start_trace_subject();

@@ -36,7 +36,6 @@
 #include "target/mapped_files.hpp"
 #include "target/proc_file.hpp"
 #include "target/process.hpp"
-#include "target/threads.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -103,9 +102,10 @@ Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(sandbox::OpenedFile fi
 
 namespace {
 
+/// Of what an ending process has, its memory goes first: its threads are there for a while.
 bool has_ended(int proc_dir) {
-  const auto live = target::live_thread(proc_dir);
-  return !live && live.error().code == ErrorCode::not_found;
+  const auto files = target::executable_files(proc_dir);
+  return files ? files->empty() : files.error().code == ErrorCode::not_found;
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/file_descriptor.hpp"
@@ -42,6 +43,11 @@ class ObservedProcess : public std::enable_shared_from_this<ObservedProcess> {
   [[nodiscard]] bool has_pid() const { return number_ > 0 && !superseded_; }
   /// Whether the session is about this process, which lives.
   [[nodiscard]] bool is_target() const { return static_cast<bool>(pidfd_); }
+  /// Whether, since the last call, another thread than the main one has executed a program: it is the main thread now,
+  /// and what the kernel kept for the former one is gone.
+  [[nodiscard]] bool take_main_thread_replaced() {
+    return std::exchange(main_thread_replaced_, false);
+  }
 
  private:
   friend class ProcessRegistry;
@@ -60,9 +66,11 @@ class ObservedProcess : public std::enable_shared_from_this<ObservedProcess> {
   bool ending_ = false;  ///< it has ended, and its last records are waited for
 
   // Of ProcessWatch:
-  FileDescriptor pidfd_;   ///< of a target that lives
-  bool followed_ = false;  ///< it is or was a target, or was forked by such a process
-  bool changed_ = false;   ///< it has executed or mapped something since it was looked at
+  FileDescriptor pidfd_;            ///< of a target that lives
+  bool followed_ = false;           ///< it is or was a target, or was forked by such a process
+  bool changed_ = false;            ///< it has executed or mapped something since it was looked at
+  bool main_thread_ended_ = false;  ///< and the process has executed nothing since
+  bool main_thread_replaced_ = false;  ///< see take_main_thread_replaced()
   Clock::time_point next_look_{};
   std::size_t looks_ = 0;  ///< since it changed
 };

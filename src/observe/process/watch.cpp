@@ -195,6 +195,7 @@ void ProcessWatch::handle(const target::ProcessEvent& event) {
       if (add(event.pid)) look_at(*process, Clock::now());
       return;
     case Kind::exited:
+      if (process != nullptr) process->main_thread_ended_ = true;
       // What it did last may still be in the buffer, and what it forked in another CPU's events.
       processes_.exited(event.pid, event.time_ns);
       return;
@@ -203,10 +204,14 @@ void ProcessWatch::handle(const target::ProcessEvent& event) {
       if (process == nullptr && listener_.concerns(event)) process = processes_.observe(event.pid);
       if (process == nullptr) return;
       concerned_ = true;
-      if (event.kind == Kind::executed)
+      if (event.kind == Kind::executed) {
+        // A thread that executes ends the others first.
+        if (std::exchange(process->main_thread_ended_, false))
+          process->main_thread_replaced_ = true;
         listener_.executed(*process, event);
-      else
+      } else {
         listener_.mapped(*process, event);
+      }
       if (!std::exchange(process->changed_, true)) changed_.push_back(process->shared_from_this());
       look_again_soon(*process);
       return;

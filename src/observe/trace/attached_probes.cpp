@@ -182,16 +182,35 @@ void AttachedProbes::watch_main_thread() {
   next_look_at_thread_ = Clock::now() + thread_interval;
   if (attached_.empty() || !target::has_no_main_thread(*alone_)) return;
   is_filtered_ = false;
+  if (attach_again())
+    notes_.add(fmt::format(
+        "the main thread of process {} has ended: some fires of its other threads may be missing",
+        *alone_));
+}
+
+/// The kernel's pid filter is the main thread of the time, not its number: the thread that takes over the number is
+/// another one.
+void AttachedProbes::main_thread_replaced() {
+  if (!alone_ || !is_filtered_ || attached_.empty()) return;
+  if (attach_again())
+    notes_.add(fmt::format(
+        "another thread of process {} than its main thread has executed a program: the first fires "
+        "of that program were missed",
+        *alone_));
+}
+
+/// To all that was attached to. False: it was not possible, which is noted
+/// unless the process has ended or the trace ends.
+bool AttachedProbes::attach_again() {
   const std::vector<Planned> all = std::exchange(attached_, {});
   attachment_.detach();
   attachment_ = {};
-  if (const auto attached = attach(all); !attached) {
-    if (attached.error().code != ErrorCode::not_found) notes_.add(attached.error().message);
-    return;
-  }
-  notes_.add(fmt::format(
-      "the main thread of process {} has ended: some fires of its other threads may be missing",
-      *alone_));
+  const auto attached = attach(all);
+  if (attached) return true;
+  const ErrorCode code = attached.error().code;
+  if (code != ErrorCode::not_found && code != ErrorCode::interrupted)
+    notes_.add(attached.error().message);
+  return false;
 }
 
 }  // namespace vitrine::observe

@@ -61,6 +61,8 @@ class AttachedProbes {
 
   /// Call it often while that one process lives: attaches anew when its main thread has ended.
   void watch_main_thread();
+  /// Another thread of that one process has executed a program: attaches anew.
+  void main_thread_replaced();
 
   /// Takes all away.
   void detach() { attachment_.detach(); }
@@ -86,6 +88,7 @@ class AttachedProbes {
   void add(const std::shared_ptr<const ProbeFile>& file, bool counts_all,
            std::vector<Planned>& planned);
   Result<void> attach(std::span<const Planned> planned);
+  bool attach_again();
   Result<void> set_programs();
   void note_unset_semaphores(OfProcess& its, std::span<const ProbeModule> modules);
 

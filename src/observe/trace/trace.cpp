@@ -362,6 +362,7 @@ void LiveTrace::look_on() {
 }
 
 void LiveTrace::changed(ObservedProcess& process, bool again) {
+  if (process.take_main_thread_replaced() && only_process()) attached_->main_thread_replaced();
   if (process.is_target())
     attach_later(process);
   else if (again)
