@@ -147,6 +147,13 @@ bool is_live(int proc_dir, pid_t tid) {
   return one && !one->ended();
 }
 
+bool is_still(int proc_dir, ThreadId id) {
+  constexpr std::uint64_t exiting = 0x4;  // PF_EXITING
+  const auto stat = stat_of(proc_dir, id.tid);
+  return stat && stat->start_time == id.start_time && (stat->flags & exiting) == 0 &&
+         !thread_of(id.tid, *stat).ended();
+}
+
 namespace {
 
 /// Keeping files open halves the cost of a proof, but the descriptors are the embedding program's.

@@ -56,6 +56,10 @@ inline constexpr int threads_followed = 16;
 /// Whether this thread of the process has not ended.
 bool is_live(int proc_dir, pid_t tid);
 
+/// Whether this very thread still runs code of the process. Not once it begins to end: from then on its stack, and what
+/// is thread-local, may be those of a thread that starts. True after a read: what was read was this thread's own.
+bool is_still(int proc_dir, ThreadId id);
+
 /// What `read` gives for the directory of such a thread, as "task/TID" below `proc_dir`. When that
 /// thread ended meanwhile, another is taken. `read`: std::string to a Result. Errors: not_found
 /// when no thread lives; those of `read`.

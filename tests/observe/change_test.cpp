@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -43,6 +44,31 @@ TEST_P(Change, ThreadsThatComeAndGoAreNeverMixedUp) {
              (ask(target).at(0) - before) / 3, labelled, errors);
   EXPECT_GT(labelled, 0u);
   test::expect_unharmed(target.pid());
+}
+
+/// A thread that starts gets the memory of one that has ended, and with it the place of its labels. A serial proves that
+/// a set is whole, and not whose it is.
+TEST_P(Change, WhatIsInTheMemoryOfAnEndedThreadIsNotItsOwn) {
+  test::Child target = test::Child::spawn({OBSERVE_PUBLISHER, "churn"}, {});
+  ASSERT_EQ(target.read_line(), "ready");
+  auto reader = test::open_reader(target.pid(), GetParam());
+  ASSERT_TRUE(reader);
+  const auto begin = std::chrono::steady_clock::now();
+  std::size_t labelled = 0;
+  std::map<Evidence, std::size_t> wrong;
+  while (std::chrono::steady_clock::now() - begin < 2s) {
+    auto snapshot = reader->read(20ms);
+    ASSERT_TRUE(snapshot) << snapshot.error().message;
+    for (const ThreadLabels& thread : snapshot->threads) {
+      if (!thread.set || thread.set->labels.empty()) continue;
+      ++labelled;
+      if (test::value_of(thread, "tid") != std::to_string(thread.tid)) ++wrong[thread.evidence];
+    }
+  }
+  for (const auto& [evidence, count] : wrong)
+    ADD_FAILURE() << count << " of " << labelled << " label sets are another thread's, as "
+                  << name(evidence);
+  EXPECT_GT(labelled, 0u);
 }
 
 /// The labels of the main thread, once it has any.

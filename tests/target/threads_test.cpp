@@ -1,10 +1,12 @@
 // Threads of a process, and their thread pointers without stopping them.
 #include "target/threads.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <sstream>
@@ -151,6 +153,23 @@ TEST(MuslRing, IsCutWhereItCostsTooMuch) {
   EXPECT_EQ(ring.pointers.size(), 100U);
   EXPECT_TRUE(ring.cut);
   EXPECT_EQ(reads_left, 0U);
+}
+
+TEST(Threads, AnEndedOneIsNotStillThere) {
+  const FileDescriptor self(::open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ThreadId id;
+  std::atomic<bool> end{false}, known{false};
+  std::thread other([&] {
+    if (const auto found = thread(self.get(), ::gettid())) id = found->id;
+    known = true;
+    while (!end) std::this_thread::yield();
+  });
+  while (!known) std::this_thread::yield();
+  EXPECT_TRUE(is_still(self.get(), id));
+  EXPECT_FALSE(is_still(self.get(), {id.tid, id.start_time + 1}));
+  end = true;
+  other.join();
+  EXPECT_FALSE(is_still(self.get(), id));
 }
 
 TEST(Stat, TakesTheCommUpToTheLastParenthesis) {

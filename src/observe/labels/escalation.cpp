@@ -112,6 +112,11 @@ bool Escalation::cancelled() const {
   return options_.stop != nullptr && options_.stop->load();
 }
 
+/// Asked after a read that no look at the thread proves.
+bool Escalation::is_still_there(const Unproven& unproven) const {
+  return target::is_still(subject_.process().proc_dir(), unproven.thread.id);
+}
+
 std::vector<Escalated> Escalation::escalate(std::span<const Unproven> unproven,
                                             std::size_t& bytes_left,
                                             std::vector<std::string>& notes) {
@@ -152,7 +157,7 @@ void Escalation::retry(Work& work) {
   }
 }
 
-/// By the serial of vitrine's writer.
+/// By the serial of vitrine's writer: the set is whole. True also where there is no more to prove, as the thread has ended.
 bool Escalation::prove_by_serial(Work& work, std::size_t item) {
   const Unproven& unproven = work.items[item];
   const Definition& definition = subject_.definitions()[unproven.definition];
@@ -163,6 +168,10 @@ bool Escalation::prove_by_serial(Work& work, std::size_t item) {
   auto set = read_by_serial(subject_.process().memory(), **slot,
                             subject_.decode_context(definition, &left));
   if (!set) return false;
+  if (!is_still_there(unproven)) {
+    work.results[item].has_ended = true;
+    return true;
+  }
   work.bytes_left = left;
   work.results[item] = {Evidence::serial, std::move(*set)};
   return true;
@@ -272,6 +281,7 @@ void Escalation::stop(Work& work) {
       subject_.process(), tids, options_.stop_deadline, options_.stop,
       [&](std::size_t index, const Result<Address>& tp) {
         if (!tp) {
+          if (tp.error().code == ErrorCode::not_found) return;  // it ended meanwhile
           work.notes.push_back(tp.error().message);
           return;
         }
@@ -295,6 +305,10 @@ void Escalation::take_best(Work& work) {
           return read_directly(subject_, definition, unproven.thread.thread_pointer, &left);
         },
         options_.stop);
+    if (!is_still_there(unproven)) {
+      work.results[item].has_ended = true;
+      continue;
+    }
     if (best) work.bytes_left -= std::min(work.bytes_left, bytes_of(*best));
     work.results[item] = {Evidence::unproven, std::move(best)};
   }

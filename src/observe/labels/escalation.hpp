@@ -53,6 +53,8 @@ struct Unproven {
 struct Escalated {
   Evidence evidence = Evidence::unproven;
   Result<format::LabelSet> set;
+  /// The thread ended meanwhile: what was read may be of the thread that has its memory now.
+  bool has_ended = false;
 };
 
 /// Valid for one program of the subject, like SlotReader.
@@ -74,6 +76,7 @@ class Escalation {
   void stop(Work& work);
   void take_best(Work& work);
   bool cancelled() const;
+  [[nodiscard]] bool is_still_there(const Unproven& unproven) const;
 
   Subject& subject_;
   const LabelOptions& options_;

@@ -83,27 +83,30 @@ class ProcSource final : public ThreadSource {
     auto found = TRY(target::threads(process_.proc_dir()));
     std::vector<SeenThread> threads;
     threads.reserve(found.size());
-    tids_.clear();
+    std::vector<pid_t> tids;
+    ids_.clear();
     runs_.clear();
     for (const target::Thread& thread : found) {
       SeenThread& seen = threads.emplace_back();
       seen.id = thread.id;
       seen.set_name(thread.comm);
-      tids_.push_back(thread.id.tid);
+      tids.push_back(thread.id.tid);
+      ids_.push_back(thread.id);
       runs_.push_back(watch_.begin(thread.id.tid));
       seen.at_rest = runs_.back().has_value();
       seen.runs = runs_.back().value_or(0);
     }
-    watch_.keep_only(tids_.begin(), tids_.end());
+    watch_.keep_only(tids.begin(), tids.end());
     return threads;
   }
 
   Result<std::vector<Since>> since_listed() override {
     std::vector<Since> since;
-    since.reserve(tids_.size());
-    for (std::size_t i = 0; i < tids_.size(); ++i) {
-      const bool rested = runs_[i] && watch_.still_rests(tids_[i], *runs_[i]);
-      since.push_back(rested ? Since::rested : Since::ran);
+    since.reserve(ids_.size());
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      const bool rested = runs_[i] && watch_.still_rests(ids_[i].tid, *runs_[i]);
+      const bool has_ended = !rested && !target::is_still(process_.proc_dir(), ids_[i]);
+      since.push_back(has_ended ? Since::ended : rested ? Since::rested : Since::ran);
     }
     return since;
   }
@@ -111,7 +114,7 @@ class ProcSource final : public ThreadSource {
  private:
   const target::Process& process_;
   target::RestWatch watch_;
-  std::vector<pid_t> tids_;
+  std::vector<target::ThreadId> ids_;
   std::vector<std::optional<std::uint64_t>> runs_;
 };
 
@@ -237,7 +240,12 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings 
     set = format::LabelSet{};
   }
   auto escalated = escalation_->escalate(unproven, bytes_left, snapshot.notes);
-  for (std::size_t i = 0; i < escalated.size(); ++i) {
+  for (std::size_t i = escalated.size();
+       i-- > 0;) {  // from the last place on: the others stay where they are
+    if (escalated[i].has_ended) {
+      snapshot.threads.erase(snapshot.threads.begin() + static_cast<std::ptrdiff_t>(places[i]));
+      continue;
+    }
     snapshot.threads[places[i]].evidence = escalated[i].evidence;
     snapshot.threads[places[i]].set = std::move(escalated[i].set);
   }
