@@ -98,6 +98,18 @@ bool is_utf8(std::string_view bytes) {
   return true;
 }
 
+std::size_t whole_characters(std::string_view beginning) {
+  const std::size_t size = beginning.size();
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, size); ++back) {
+    const auto byte = static_cast<std::uint8_t>(beginning[size - back]);
+    if ((byte & 0xc0) == 0x80) continue;  // not the first of its character
+    const std::size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    const bool is_cut = back < length && byte < 0xf8 && is_utf8(beginning.substr(0, size - back));
+    return is_cut ? size - back : size;
+  }
+  return size;
+}
+
 std::string replaced_utf8(std::string_view bytes) {
   std::string out;
   out.reserve(bytes.size());

@@ -107,6 +107,10 @@ bool needs_escaping(char32_t character);
 
 bool is_utf8(std::string_view bytes);
 
+/// For the beginning of a longer text: how many of its bytes are whole characters. All, if it is not UTF-8 before the last
+/// character.
+std::size_t whole_characters(std::string_view beginning);
+
 /// `bytes`, with U+FFFD for each byte that is not part of well-formed UTF-8.
 std::string replaced_utf8(std::string_view bytes);
 

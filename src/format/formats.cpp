@@ -73,8 +73,8 @@ class ArrayDecoder {
   [[nodiscard]] bool is_lacking(const StringRead& string) const;
   bool keep_known_keys();
   bool keep_whole_values(std::size_t first, std::size_t count);
-  bool usable_key(const StringRead& key);
-  void note_cut(const char* what, const StringRead& string);
+  bool usable_key(StringRead& key);
+  void note_cut(const char* what, StringRead& string);
 
   Memory& memory_;
   bool is_copy_;
@@ -99,7 +99,15 @@ void ArrayDecoder::read_strings() {
   for (std::size_t i = 0; i < strings_.size(); ++i) strings_[i].into->resize(requests_[i].got);
 }
 
-void ArrayDecoder::note_cut(const char* what, const StringRead& string) {
+/// Text that a limit cuts ends between two characters: it stays text.
+void end_between_characters(StringRead& string) {
+  if (string.into->size() < string.wanted || string.wanted == string.source.len) return;
+  string.wanted = whole_characters(*string.into);
+  string.into->resize(string.wanted);
+}
+
+void ArrayDecoder::note_cut(const char* what, StringRead& string) {
+  end_between_characters(string);
   const std::size_t kept = string.into->size();
   if (kept == string.source.len) return;
   const Address address = std::min(set_.pointer(string.source.buf), end_of_addresses);
@@ -123,7 +131,7 @@ bool ArrayDecoder::gather(std::size_t first, std::span<const layout::Label> entr
   return true;
 }
 
-bool ArrayDecoder::usable_key(const StringRead& key) {
+bool ArrayDecoder::usable_key(StringRead& key) {
   if (key.wanted != 0 && key.into->empty()) {
     set_.defect(SetRule::key_readable, fmt::format("label {}: its key at {} is not readable",
                                                    key.entry, hex(key.source.buf)));
@@ -361,8 +369,14 @@ Attributes parse(std::span<const std::byte> bytes, const Header& header, bool is
   return attributes;
 }
 
-std::string text(std::span<const std::byte> bytes) {
+std::string_view text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// `all`, or of text that is longer the characters that fit.
+std::string beginning(std::string_view all, std::size_t max_bytes) {
+  if (all.size() <= max_bytes) return std::string(all);
+  return std::string(all.substr(0, whole_characters(all.substr(0, max_bytes))));
 }
 
 /// A name that the key map gives to an index; null, and noted, when it has none.
@@ -385,9 +399,9 @@ void add_labels(const Attributes& attributes, const KeyMap* keys, SetBuilder& se
     if (!attributes.present.test(index)) continue;
     const std::string* name = name_of(index, keys, set);
     if (!name) continue;
-    std::string key = name->substr(0, set.limits().key_bytes);
-    const auto all = attributes.values[index];
-    const auto value = all.first(std::min(all.size(), set.limits().value_bytes));
+    const std::string key = beginning(*name, set.limits().key_bytes);
+    const std::string_view all = text(attributes.values[index]);
+    const std::string value = beginning(all, set.limits().value_bytes);
     if (set.contains(key)) {
       set.defect(SetRule::keys_unique,
                  fmt::format("attribute key {} has the name of an earlier one", index));
@@ -402,7 +416,7 @@ void add_labels(const Attributes& attributes, const KeyMap* keys, SetBuilder& se
       set.cut("key", fmt::format("key {}: kept {} of {} bytes", index, key.size(), name->size()));
     if (value.size() < all.size())
       set.cut("value", fmt::format("key {}: kept {} of {} bytes", index, value.size(), all.size()));
-    set.add({std::move(key), text(value)});
+    set.add({key, value});
   }
 }
 

@@ -236,6 +236,30 @@ TEST(CustomLabels, LongKeysAndValuesAreCutAndFlagged) {
                           Truncation{"value", "label 0: kept 3 of 4 bytes"}));
 }
 
+TEST(CustomLabels, TextIsCutBetweenCharacters) {
+  const auto cut = [](const std::string& value, std::size_t limit) {
+    DecodeContext context;
+    context.limits.value_bytes = limit;
+    auto decoded = decode_v1(LabelImage().label("k", value), context);
+    return decoded && decoded->set.labels.size() == 1 ? decoded->set.labels.front().value
+                                                      : std::string("no label");
+  };
+  const std::string text = "x\u00e9\u20ac\U0001f600";  // characters of one to four bytes
+  const std::size_t ends[] = {1, 1, 3, 3, 3, 6, 6, 6, 6, 10};
+  for (std::size_t limit = 1; limit <= text.size(); ++limit)
+    EXPECT_EQ(cut(text, limit), text.substr(0, ends[limit - 1])) << limit;
+  EXPECT_EQ(cut("\u00e9", 1), "");
+  EXPECT_EQ(cut("\xff\xc3\xa9", 2), "\xff\xc3");  // not text: as many bytes as fit
+  EXPECT_EQ(cut("a\xff\xff", 2), "a\xff");
+
+  DecodeContext context;
+  context.limits.value_bytes = 2;
+  auto decoded = decode_v1(LabelImage().label("k", text), context);
+  ASSERT_TRUE(decoded);
+  EXPECT_THAT(decoded->set.truncated,
+              ElementsAre(Truncation{"value", "label 0: kept 1 of 10 bytes"}));
+}
+
 TEST(CustomLabels, ThreadBudgetStopsAndSaysSo) {
   DecodeContext context;
   context.limits.bytes_per_thread = 100;  // an entry counts 32 bytes and its strings

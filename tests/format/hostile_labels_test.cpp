@@ -223,8 +223,8 @@ TEST(HostileEntries, BinaryKeysAndCutMultibyteCharacters) {
   EXPECT_THAT(decoded->set.labels,
               ElementsAre(Label{"", "empty "}, Label{std::string("nul\0nul", 7), "a"},
                           Label{"line\nbreak\x1b[31m", "b"}, Label{"\xff\xfe", "c"},
-                          Label{"cut", "abcd\xf0\x9f"}))
-      << "bytes are bytes here: whoever prints them escapes them";
+                          Label{"cut", "abcd"}))
+      << "bytes are bytes here: whoever prints them escapes them; text is cut between characters";
 }
 
 // Item 5.
