@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
 
 #include "abi/process_context.hpp"
@@ -87,6 +88,10 @@ Result<ContextAttempt> attempt_context(Memory& memory, Address at, std::uint64_t
 }
 
 bool operator==(const AnyValue& left, const AnyValue& right) {
+  const auto* const number = std::get_if<double>(&left.data);
+  const auto* const other = std::get_if<double>(&right.data);
+  if (number != nullptr && other != nullptr)  // what is not a number is the same, too
+    return std::bit_cast<std::uint64_t>(*number) == std::bit_cast<std::uint64_t>(*other);
   return left.data == right.data;
 }
 

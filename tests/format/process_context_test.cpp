@@ -65,6 +65,16 @@ TEST(ProcessContext, EveryKindOfValue) {
                   KeyValue{"bytes", {Blob{std::string("\0\xff", 2)}}}, KeyValue{"none", {}}));
 }
 
+TEST(ProcessContext, OneWithNaNEqualsItself) {
+  const auto with = [](std::uint64_t bits) {
+    const std::string number(reinterpret_cast<const char*>(&bits), sizeof bits);
+    return *decode2(
+        pb::with_resource({pb::key_value("k", pb::field(5, pb::field(1, "\x21" + number)))}));
+  };
+  EXPECT_EQ(with(0x7ff8000000000000), with(0x7ff8000000000000));
+  EXPECT_FALSE(with(0x7ff8000000000000) == with(0));
+}
+
 TEST(ProcessContext, UnknownFieldsAreSkippedByWireType) {
   const std::string unknown = pb::varint(99, 7) + std::string("\xa1\x06", 2) + "12345678" +  // I64
                               pb::field(101, "anything") + std::string("\xb5\x06", 2) + "1234";
