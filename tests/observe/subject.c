@@ -17,6 +17,7 @@
  *             name, or executes itself as `spin` with the label generation=2 ("exec")
  *   uring     a worker of io_uring polls for the main thread
  *   null      a thread has the labels tenant=(null), tenant=outdated and route=/pay, and uses the processor
+ *   unmapped  a thread has unmapped its thread-local memory, as detached threads of musl do at their end
  *   edit      a thread sleeps with the label n=0 in force; a line: the main thread, which does not
  *             have that set in force, counts n up in place, and says what it is now
  */
@@ -34,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -270,6 +272,44 @@ static void* has_null(void* unused) {
   return unused;
 }
 
+/* --- unmapped */
+enum { own_memory = 1 << 16 };
+
+static int unmaps_its_own(void* memory) {
+  /* From the first call on nothing may touch what is thread-local. */
+#if defined(__x86_64__)
+  register long call __asm__("rax") = SYS_munmap;
+  register void* at __asm__("rdi") = memory;
+  register long bytes __asm__("rsi") = own_memory;
+  __asm__ volatile("syscall\n1: movl %[pause], %%eax\n syscall\n jmp 1b"
+                   : "+r"(call), "+r"(at), "+r"(bytes)
+                   : [pause] "i"(SYS_pause)
+                   : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+  register long call __asm__("x8") = SYS_munmap;
+  register void* at __asm__("x0") = memory;
+  register long bytes __asm__("x1") = own_memory;
+  __asm__ volatile(
+      "svc 0\n1: mov x8, %[ppoll]\n mov x0, 0\n mov x1, 0\n mov x2, 0\n mov x3, 0\n svc 0\n b 1b"
+      : "+r"(call), "+r"(at), "+r"(bytes)
+      : [ppoll] "i"(SYS_ppoll)
+      : "x2", "x3", "memory");
+#endif
+  return 0;
+}
+
+/* By clone: libc has the kernel write to what is thread-local of its own threads (rseq). */
+static void start_unmapped(void) {
+  static _Alignas(16) char stack[1 << 16];
+  char* memory = mmap(NULL, own_memory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) abort();
+  char* thread_pointer = memory + own_memory / 2;
+  *(void**)thread_pointer = thread_pointer;
+  const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                    CLONE_SYSVSEM | CLONE_SETTLS;
+  if (clone(unmaps_its_own, stack + sizeof stack, flags, memory, NULL, thread_pointer) < 0) abort();
+}
+
 int main(int argc, char** argv) {
   char line[64];
   const char* kind = argc > 1 ? argv[1] : "";
@@ -281,6 +321,7 @@ int main(int argc, char** argv) {
   if (strcmp(kind, "churn") == 0) start(churns, NULL);
   if (strcmp(kind, "exec2") == 0) put_in_force("generation", "2");
   if (strcmp(kind, "edit") == 0) start(shows_n, NULL);
+  if (strcmp(kind, "unmapped") == 0) start_unmapped();
   if (strcmp(kind, "uring") == 0) make_worker();
   if (strcmp(kind, "null") == 0) start(has_null, NULL);
   if (strcmp(kind, "work") == 0)

@@ -43,6 +43,26 @@ TEST(UnusualByProc, AWorkerOfTheKernelIsNotListed) {
   EXPECT_EQ(threads->front().id.tid, target.pid());
 }
 
+/// It runs its last instructions, and its publisher did nothing wrong.
+TEST_P(Unusual, AThreadWithoutItsMemoryIsNotListed) {
+  const test::Child target = test::start_subject("unmapped");
+  ASSERT_EQ(test::threads_of(target.pid()).size(), 2U);
+  auto reader = test::open_reader(target.pid(), GetParam());
+  ASSERT_TRUE(reader);
+  std::string others;
+  for (int attempt = 0; attempt < 50; ++attempt) {  // until it has unmapped it
+    const auto snapshot = reader->read(20ms);
+    ASSERT_TRUE(snapshot) << snapshot.error().message;
+    others.clear();
+    for (const ThreadLabels& thread : snapshot->threads)
+      if (thread.tid != target.pid())
+        others += thread.set ? "with labels; " : thread.set.error().message + "; ";
+    if (others.empty()) return;
+    std::this_thread::sleep_for(10ms);
+  }
+  ADD_FAILURE() << others;
+}
+
 /// The first entry of a key counts, and has none.
 TEST_P(Unusual, ANullValueHidesLaterOnesOfItsKey) {
   const test::Child target = test::start_subject("null");

@@ -127,6 +127,9 @@ std::vector<Escalated> Escalation::escalate(std::span<const Unproven> unproven,
   sample(work);
   stop(work);
   take_best(work);
+  for (std::size_t i = 0; i < unproven.size(); ++i)
+    if (!work.results[i].set && has_unmapped_its_own(subject_, unproven[i].thread.thread_pointer))
+      work.results[i].has_ended = true;
   return std::move(work.results);
 }
 

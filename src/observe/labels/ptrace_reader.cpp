@@ -34,6 +34,13 @@ Result<format::LabelSet> read_directly(Subject& subject, const Definition& defin
   return subject.decode(definition, memory, record, thread_pointer, bytes_left);
 }
 
+bool has_unmapped_its_own(Subject& subject, Address thread_pointer) {
+  if (thread_pointer == 0) return false;
+  target::ProcessMemory& memory = subject.process().memory();
+  const auto word = memory.read_value<Address>(thread_pointer, "thread pointer");
+  return !word && !memory.gave_up() && memory.refusal() == 0;
+}
+
 namespace {
 
 constexpr int longer = 5;  // that threads get the second time to stop
@@ -87,6 +94,7 @@ Result<Snapshot> PtraceReader::visit_threads() {
   const auto definitions = subject_->definitions();
   const auto take = [&](std::size_t index, const Result<Address>& tp) {
     if (!tp && tp.error().code == ErrorCode::not_found) return;  // it ended meanwhile
+    if (tp && has_unmapped_its_own(*subject_, *tp)) return;
     for (std::size_t i = 0; i < definitions.size(); ++i) {
       ThreadLabels& labels = snapshot.threads.emplace_back(
           labels_of(*subject_, Mode::ptrace, threads[index], subject_->definitions()[i]));

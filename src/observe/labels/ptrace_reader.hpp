@@ -20,6 +20,10 @@ Result<format::LabelSet> read_directly(Subject& subject, const Definition& defin
 Result<std::optional<Address>> slot_address(Subject& subject, const Definition& definition,
                                             Address thread_pointer);
 
+/// Whether a thread has no memory at its thread pointer, where its slots could not be read: a detached thread of musl
+/// unmaps its stack, and what is thread-local with it, before it ends. False where memory does not come.
+bool has_unmapped_its_own(Subject& subject, Address thread_pointer);
+
 // ptrace mode: each thread is stopped for the microseconds that reading it takes.
 
 class PtraceReader final : public LabelReader {

@@ -205,6 +205,7 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings 
     const SeenThread& thread = threads[slot.thread];
     if (since[slot.thread] == Since::ended) continue;
     if (!wanted(options_, thread.id.tid)) continue;
+    if (slot.error && has_unmapped_its_own(*subject_, thread.thread_pointer)) continue;
     ThreadLabels& labels = snapshot.threads.emplace_back(
         labels_of(*subject_, Mode::snapshot, thread, subject_->definitions()[slot.definition]));
     Content* content =
