@@ -45,6 +45,12 @@ const ProcessFunctions::Part* ProcessFunctions::Image::find(Address address) con
   return address < part.end ? &part : nullptr;
 }
 
+bool ProcessFunctions::Image::is_code(Address address) const {
+  const auto after = std::ranges::upper_bound(code, address, {},
+                                              [](const CodeRange& range) { return range.start; });
+  return after != code.begin() && address < (after - 1)->end;
+}
+
 ProcessFunctions ProcessFunctions::child() const {
   ProcessFunctions its;
   its.now = now;
@@ -56,12 +62,16 @@ void StackNames::look_at(pid_t pid, ProcessFunctions& its) {
   if (!dir) return;
   Image image;
   image.program = target::program_image(dir->get());
-  auto mapped = target::executable_files(dir->get());
-  if (!mapped || mapped->empty()) return;
+  const auto mappings = target::executable_mappings(dir->get());
+  if (!mappings) return;
+  const auto mapped = target::files_of(*mappings);
+  if (mapped.empty()) return;
   if (target::program_image(dir->get()) != image.program) return;  // it will be looked at again
   if (auto root = target::open_at(dir->get(), "root", O_PATH))
     image.root = std::make_shared<target::FileDescriptor>(std::move(*root));
-  for (const target::MappedFile& file : *mapped) {
+  for (const target::Mapping& mapping : *mappings)
+    image.code.push_back({mapping.start, mapping.end});
+  for (const target::MappedFile& file : mapped) {
     if (image.files.size() == limits::modules) break;
     for (const target::Mapping& part : file.parts)
       image.parts.push_back({part.start, part.end, part.offset, image.files.size()});
@@ -143,17 +153,23 @@ std::vector<StackFrame> StackNames::name(pid_t pid, ProcessFunctions* its, bool 
   const Image* seen = image_of(*its, program);
   if (seen == nullptr) return all();
   const Image& image = *seen;
-  std::vector<bool> asked(image.files.size());
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const Address within = within_call(addresses, i);
-    const Part* part = image.find(within);
-    if (part == nullptr) {
-      if (auto frame = name_jit(*its, image, addresses[i], within)) named[i] = {std::move(*frame)};
-    } else if (!asked[part->file]) {
+    if (image.find(within) != nullptr) continue;
+    if (auto frame = name_jit(*its, image, addresses[i], within)) {
+      named[i] = {std::move(*frame)};
+    } else if (i != 0 && !image.is_code(within)) {
+      addresses = addresses.first(i);
+      named.resize(i);
+    }
+  }
+  std::vector<bool> asked(image.files.size());
+  for (std::size_t i = 0; i < addresses.size(); ++i)
+    if (const Part* part = image.find(within_call(addresses, i));
+        part != nullptr && !asked[part->file]) {
       asked[part->file] = true;
       name_in(image, part->file, addresses, named);
     }
-  }
   return all();
 }
 

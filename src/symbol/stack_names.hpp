@@ -54,18 +54,23 @@ class ProcessFunctions {
     std::uint64_t offset = 0;  ///< in the file
     std::size_t file = 0;      ///< of Image::files
   };
+  struct CodeRange {
+    Address start = 0, end = 0;
+  };
   struct MappedFile {
     std::uint64_t device = 0, inode = 0;
     std::string path;
     std::shared_ptr<sandbox::FileMemory> file;  ///< null: could not be opened
   };
   struct Image {
-    std::uint64_t program = 0;  ///< program_image; 0: not known
-    std::vector<Part> parts;    ///< by address
+    std::uint64_t program = 0;    ///< program_image; 0: not known
+    std::vector<Part> parts;      ///< by address
+    std::vector<CodeRange> code;  ///< all that can be executed, also outside of files; by address
     std::vector<MappedFile> files;
     std::shared_ptr<target::FileDescriptor> root;  ///< the process's: debug files may be there
 
     [[nodiscard]] const Part* find(Address address) const;
+    [[nodiscard]] bool is_code(Address address) const;
   };
 
   std::shared_ptr<const Image> now, before;
@@ -86,6 +91,8 @@ class StackNames {
 
   /// Of a stack's addresses, innermost first; the first is exact, the others are return addresses.
   /// An address has a frame for each function inlined there and one for the function with the code.
+  /// The stack ends before the first address that is not code: the kernel follows a frame pointer
+  /// that is none where a function uses its register for something else.
   /// `its`: of the process; null: nothing is known of it. `program`: which one it executed then
   /// (program_image); 0: not known. Looks at the process, if it still has its PID, when that is
   /// another, or an address is where nothing has been seen.

@@ -113,6 +113,24 @@ TEST_F(Stacks, AFrameALine) {
 
 #if defined(__x86_64__)
 
+// Optimised code uses the register of the frame pointer for anything.
+TEST_F(Stacks, EndWhereTheFramePointerIsNone) {
+  std::ofstream(at("other.cpp")) << R"(
+extern "C" void fired() { asm volatile(""); }
+extern "C" { long words[2] = {0, 0x444e41535f534900}; }
+asm(".text; call_with_words: push %rbp; lea words(%rip), %rbp; call fired; pop %rbp; ret");
+extern "C" void call_with_words();
+int main() { words[0] = 0; call_with_words(); }
+)";
+  command({"g++", at("other.cpp"), "-o", at("other")});
+  const Outcome traced = run({VITRINE, "trace", "--exec", "--json", "--stack",
+                              "func:" + at("other") + ":fired", "--", at("other")});
+  ASSERT_EQ(traced.status, 0) << traced.err;
+  const json stack = json::parse(traced.out.substr(0, traced.out.find('\n')))["stack"];
+  EXPECT_EQ(stack[0]["function"], "fired") << stack;
+  for (const json& frame : stack) EXPECT_EQ(frame["module"], at("other")) << stack;
+}
+
 /// The functions of frames, the innermost first, up to main; inlined ones in parentheses.
 std::vector<std::string> functions_of(const json& frames) {
   std::vector<std::string> names;
