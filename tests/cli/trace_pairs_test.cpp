@@ -350,6 +350,15 @@ TEST(TracePairs, SeveralProcessesOrFilesInOneTrace) {
   EXPECT_EQ(counts({other}, "module"), 8);
   EXPECT_EQ(counts({"FIRST", "SECOND", "--module", "*.copy"}, "module"), 8);
   EXPECT_EQ(counts({PAIR_SUBJECT, other, "--module", "pair_subject"}, "module"), 20);
+  const std::string relative = "./" + std::filesystem::proximate(other).string();
+  EXPECT_EQ(counts({"FIRST", "SECOND", "--module", relative}, "module"), 8);
+  EXPECT_EQ(counts({"FIRST", "SECOND", "--module", relative.substr(0, relative.size() - 1) + "*"},
+                   "module"),
+            8);
+  const std::string link = other + ".link";
+  std::filesystem::create_symlink(other, link);
+  EXPECT_EQ(counts({"FIRST", "SECOND", "--module", link}, "module"), 8);
+  std::filesystem::remove(link);
   std::filesystem::remove(other);
 }
 

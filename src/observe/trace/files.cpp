@@ -13,21 +13,36 @@
 
 namespace vitrine::observe {
 
+ModuleChoice::ModuleChoice(const std::vector<std::string>& patterns) {
+  for (const std::string& text : patterns) {
+    Pattern pattern{text, {}, {}};
+    std::error_code error;
+    if (text.find('/') != text.npos)
+      pattern.file = std::filesystem::canonical(text, error).string();
+    if (text.starts_with("./") || text.starts_with("../"))
+      pattern.whole = std::filesystem::absolute(text, error).lexically_normal().string();
+    patterns_.push_back(std::move(pattern));
+  }
+}
+
+bool ModuleChoice::matches(const Pattern& pattern, const std::string& path) {
+  return glob_matches(pattern.text, path) || glob_matches(pattern.text, file_name(path)) ||
+         path == pattern.file || (!pattern.whole.empty() && glob_matches(pattern.whole, path));
+}
+
 bool ModuleChoice::takes(const std::string& path) {
   bool chosen = patterns_.empty();
-  const std::string_view name = file_name(path);
-  for (const std::string& pattern : patterns_) {
-    if (!glob_matches(pattern, path) && !glob_matches(pattern, name)) continue;
-    chosen = true;
-    matched_.insert(pattern);
+  for (Pattern& pattern : patterns_) {
+    if (!matches(pattern, path)) continue;
+    chosen = pattern.matched = true;
   }
   return chosen;
 }
 
 std::vector<std::string> ModuleChoice::absent() const {
   std::vector<std::string> absent;
-  for (const std::string& pattern : patterns_)
-    if (!matched_.contains(pattern)) absent.push_back(pattern);
+  for (const Pattern& pattern : patterns_)
+    if (!pattern.matched) absent.push_back(pattern.text);
   return absent;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -13,8 +12,9 @@ namespace vitrine::observe {
 /// The files of a process that --module chooses; without patterns all.
 class ModuleChoice {
  public:
-  /// A pattern is of the whole path or of the file's name.
-  explicit ModuleChoice(std::vector<std::string> patterns) : patterns_(std::move(patterns)) {}
+  /// A pattern is of the whole path or of the file's name. One that names a file is also of what that leads to
+  /// (symbolic links); one that begins with ./ or ../ is below the current directory.
+  explicit ModuleChoice(const std::vector<std::string>& patterns);
 
   /// Whether a file is chosen, which its patterns remember.
   bool takes(const std::string& path);
@@ -22,8 +22,16 @@ class ModuleChoice {
   [[nodiscard]] std::vector<std::string> absent() const;
 
  private:
-  std::vector<std::string> patterns_;
-  std::set<std::string> matched_;
+  struct Pattern {
+    std::string text;
+    std::string file;   ///< that it names; empty: none
+    std::string whole;  ///< a glob, of a relative pattern
+    bool matched = false;
+  };
+
+  static bool matches(const Pattern& pattern, const std::string& path);
+
+  std::vector<Pattern> patterns_;
 };
 
 /// Reports processes that use `path` as it was before an update replaced the file: uprobes are of the
