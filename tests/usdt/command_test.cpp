@@ -132,6 +132,16 @@ TEST_F(UsdtCommand, LeavesNothingBehindWhenItFails) {
               testing::UnorderedElementsAre("dtrace", "shop.d", "main.c", "bad.d", "same.d"));
 }
 
+TEST_F(UsdtCommand, KeepsTheDefinitionThatIsGivenAsOutput) {
+  for (const std::string step :
+       {"header -s shop.d -o ./shop.d", "link -s shop.d -o shop.d main.o"}) {
+    const auto outcome = vitrine(step);
+    EXPECT_EQ(outcome.status, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("shop.d is both the definition and the output"));
+    EXPECT_EQ(read("shop.d"), shop);
+  }
+}
+
 TEST_F(UsdtCommand, RunsThePreprocessorWhenAsked) {
   write("types.h", "typedef int my_t;\nstruct s { int provider; };\n");
   write("pre.d",

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -160,10 +161,23 @@ class UsdtHeaderCommand : public Command {
 
 }  // namespace
 
+namespace {
+
+/// Writing it would destroy what the user wrote.
+Result<void> require_another_file(const std::string& source, const std::string& output) {
+  std::error_code error;
+  if (!std::filesystem::equivalent(source, output, error) || error) return {};
+  return fail(ErrorCode::usage, output + " is both the definition and the output",
+              "name another file with -o");
+}
+
+}  // namespace
+
 Result<int> write_header(const usdt::Definition& definition, usdt::HeaderOptions options,
                          const std::string& source, std::string output) {
   const std::string name = usdt::stem(source) + ".h";
   if (output.empty()) output = name;
+  TRY(require_another_file(source, output));
   options.file_name = output == "-" ? name : output;
   const std::string text = TRY(usdt::header_text(definition, options));
   if (output == "-") {
@@ -244,6 +258,7 @@ class UsdtLinkCommand : public Command {
 Result<int> link_objects(const usdt::Definition& definition, usdt::LinkOptions options,
                          const std::string& source, bool verbose) {
   if (options.output.empty()) options.output = usdt::stem(source) + ".o";
+  TRY(require_another_file(source, options.output));
   const usdt::LinkReport done = TRY(usdt::link(definition, options));
   for (const std::string& warning : done.warnings)
     print_error("vitrine: warning: {}\n", printable(warning));
