@@ -355,6 +355,19 @@ TEST(Trace, ALauncherThatStillRunsIsAskedToEndWithTheTrace) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(500));
 }
 
+TEST(Trace, ALauncherMissesNoFiresOfWhatItExecutes) {
+  for (int round = 0; round < 15; ++round) {
+    TraceOptions options;
+    options.target.command = {"sh", "-c", std::string("exec ") + TRACE_SUBJECT + " 'fire 3' quit"};
+    options.probes = {"subject:shot"};
+    const auto trace = open_trace(options);
+    ASSERT_TRUE(trace);
+    EXPECT_EQ(collect(*trace, 3).size(), 3U);
+    for (const std::string& note : trace->take_notes())
+      EXPECT_EQ(note.find("fires were missed"), note.npos) << note;
+  }
+}
+
 /// Our child that runs this program, once its first thread has ended; 0: not yet.
 pid_t child_without_first_thread(const std::string& program) {
   std::ifstream children("/proc/thread-self/children");

@@ -35,6 +35,8 @@ class Launched {
   void go_on() noexcept {
     if (held_) held_->go_on();
   }
+  /// Whether go_on() was called last, and nothing is held since.
+  [[nodiscard]] bool goes_on() const { return held_ && !held_->is_held(); }
   /// After go_on(), without waiting: whether it is held again, before that program's first
   /// instruction.
   bool executed();

@@ -36,6 +36,8 @@ struct TracedProcess final : ObservedProcess {
   Cgroup cgroup;                       ///< of traces that ask for it: where it was last
   std::string resource;                ///< the same: as a message of OTLP
   AttachedProbes::OfProcess attached;
+  /// Of a launcher that has executed what it launches: when that is held at the latest.
+  std::chrono::steady_clock::time_point held_by{};
 
   [[nodiscard]] std::shared_ptr<ObservedProcess> child(pid_t) const override {
     auto its = std::make_shared<TracedProcess>();
@@ -107,6 +109,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   bool concerns(const target::ProcessEvent& event) override {
     return by_file() && attached_->has_file(event.mapping.inode);
   }
+  void executed(ObservedProcess& process, const target::ProcessEvent& event) override;
   void changed(ObservedProcess& process, bool again) override;
   void departed(ObservedProcess& process) override;
   void note(std::string text) override { notes_.add(std::move(text)); }
@@ -219,6 +222,7 @@ Result<void> LiveTrace::begin_launched() {
   Launched& launched = *watch_->launched();
   ObservedProcess* process = processes_.find(launched.pid());
   if (process == nullptr) return fail(ErrorCode::not_found, "the program has ended");
+  traced(*process).held_by = {};
   TRY(attach_process(*process, Unstarted::leave));
   TRY(launched.run_to_libraries(options_.stop));
   TRY(attach_process(*process, Unstarted::attach));
@@ -361,8 +365,19 @@ void LiveTrace::look_on() {
       labels_->look_at(*pid, traced(*process).labels);
 }
 
+/// The event comes before the stop that holds what a launcher executes: then begin_launched() attaches.
+void LiveTrace::executed(ObservedProcess& process, const target::ProcessEvent& /*event*/) {
+  constexpr milliseconds time_to_hold{20};
+  const Launched* const launched = watch_->launched();
+  if (launched != nullptr && launched->pid() == process.pid() && launched->goes_on())
+    traced(process).held_by = Clock::now() + time_to_hold;
+}
+
 void LiveTrace::changed(ObservedProcess& process, bool again) {
-  if (process.take_main_thread_replaced() && only_process()) attached_->main_thread_replaced();
+  // The other thread executes unnoticed by what holds the launcher.
+  const bool replaced = process.take_main_thread_replaced();
+  if (replaced && only_process()) attached_->main_thread_replaced();
+  if (!again && !replaced && Clock::now() < traced(process).held_by) return;
   if (process.is_target())
     attach_later(process);
   else if (again)
