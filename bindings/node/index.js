@@ -35,13 +35,19 @@ function bytesOfTrace(trace) {
   return bytes;
 }
 
+function checkFunction(fn) {
+  if (typeof fn !== 'function') throw new TypeError(`fn must be a function, not ${fn === null ? 'null' : typeof fn}`);
+}
+
 function withLabels(labels, fn) {
+  checkFunction(fn);
   const pairs = pairsOf(labels);
   follow.current();  // what these labels go on top of
   return follow.run(addon.derive(pairs), fn);
 }
 
 function withTrace(trace, labels, fn) {
+  checkFunction(fn);
   const pairs = pairsOf(labels);
   const ids = bytesOfTrace(trace);
   follow.current();
@@ -49,6 +55,7 @@ function withTrace(trace, labels, fn) {
 }
 
 function bindLabels(fn) {
+  checkFunction(fn);
   const set = follow.current();
   return function bound(...args) {
     return follow.run(set, () => fn.apply(this, args));

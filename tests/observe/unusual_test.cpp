@@ -43,6 +43,16 @@ TEST(UnusualByProc, AWorkerOfTheKernelIsNotListed) {
   EXPECT_EQ(threads->front().id.tid, target.pid());
 }
 
+TEST(UnusualWhileSampling, NoThreadThatRanIsReported) {
+  const test::Child target = test::start_subject("edit");
+  auto reader = test::open_reader(target.pid(), Mode::ebpf);
+  ASSERT_TRUE(reader);
+  const auto snapshot = reader->read(20ms);
+  ASSERT_TRUE(snapshot) << snapshot.error().message;
+  EXPECT_TRUE(snapshot->threads.empty());
+  EXPECT_THAT(snapshot->notes, testing::Contains(testing::HasSubstr("snapshot mode reads all")));
+}
+
 /// It runs its last instructions, and its publisher did nothing wrong.
 TEST_P(Unusual, AThreadWithoutItsMemoryIsNotListed) {
   const test::Child target = test::start_subject("unmapped");

@@ -72,6 +72,11 @@ test('what cannot be a label is refused, and changes nothing', () => {
   for (const labels of [undefined, null, 'tenant', 1, { a: 1 }, { a: null }, { a: ['x'] }, new Map([[1, 'x']])])
     assert.throws(() => withLabels(labels, never), TypeError);
   assert.throws(() => withLabels({ 'a key': undefined }, never), /"a key" must be a string or a Buffer, not undef/);
+  for (const fn of [undefined, null, acme]) {
+    assert.throws(() => withLabels(acme, fn), /^TypeError: fn must be a function, not /);
+    assert.throws(() => bindLabels(fn), /^TypeError: fn must be a function, not /);
+  }
+  assert.throws(() => withTrace({ traceId: '0'.repeat(32), spanId: '0'.repeat(16) }, () => {}), /fn must be a function/);
   for (const ids of [undefined, {}, { traceId: 'x'.repeat(32), spanId: '0'.repeat(16) },
     { traceId: '0'.repeat(32), spanId: '0'.repeat(15) }])
     assert.throws(() => withTrace(ids, acme, never), TypeError);

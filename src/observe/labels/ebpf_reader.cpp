@@ -98,6 +98,9 @@ Result<Snapshot> EbpfReader::read(milliseconds window) {
   snapshot.notes.insert(snapshot.notes.end(), seen_.notes.begin(), seen_.notes.end());
   for (auto& [id, thread] : seen_.threads)
     for (auto& [definition, labels] : thread.sets) snapshot.threads.push_back(std::move(labels));
+  if (snapshot.threads.empty())
+    snapshot.notes.emplace_back(
+        "no thread ran on a CPU when vitrine sampled; snapshot mode reads all threads");
   return snapshot;
 }
 
