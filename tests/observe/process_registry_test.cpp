@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <optional>
 #include <random>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "observe/process/registry.hpp"
@@ -449,6 +451,23 @@ TEST(ProcessWatch, AChangeDoesNotPostponeTheLookThatAnEarlierOneIsDue) {
     }
   }
   EXPECT_TRUE(is_conclusive);
+}
+
+// Changes are taken before looks are made.
+TEST(ProcessWatch, AChangeDoesNotPostponeALookThatIsDue) {
+  test::Child child = test::Child::spawn({"sleep", "100"});
+  ProcessRegistry registry = registry_of(10);
+  LooksAgain looks;
+  ProcessWatch watch(registry, looks, false);
+  ASSERT_TRUE(watch.add(child.pid()));
+  ObservedProcess& process = *registry.find(child.pid());
+  for (std::size_t round = 1; round <= 10; ++round) {
+    watch.look_again_soon(process);
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    watch.look_again_soon(process);
+    watch.look_again(0);
+    EXPECT_EQ(looks.count, round);
+  }
 }
 
 }  // namespace

@@ -71,8 +71,8 @@ class ObservedProcess : public std::enable_shared_from_this<ObservedProcess> {
   bool changed_ = false;            ///< it has executed or mapped something since it was looked at
   bool main_thread_ended_ = false;  ///< and the process has executed nothing since
   bool main_thread_replaced_ = false;  ///< see take_main_thread_replaced()
-  Clock::time_point next_look_{};
-  std::size_t looks_ = 0;  ///< since it changed
+  Clock::time_point next_look_{};      ///< {}: there is none to come
+  std::size_t looks_ = 0;              ///< since it changed
 };
 
 class ProcessRegistry {

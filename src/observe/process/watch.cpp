@@ -232,8 +232,9 @@ std::span<const milliseconds> ProcessWatch::second_looks_at(const ObservedProces
 void ProcessWatch::look_again_soon(ObservedProcess& process) {
   const auto now = Clock::now();
   const auto soon = now + second_looks_at(process).front();
-  // One that maps code without a pause is looked at all the same.
-  if (process.next_look_ > now && process.next_look_ <= soon)
+  // One that maps code without a pause is looked at all the same: also if the look is due already, as changes come
+  // together and are taken before it.
+  if (process.next_look_ != Clock::time_point{} && process.next_look_ <= soon)
     process.looks_ = 0;
   else
     look_at(process, soon);
@@ -249,9 +250,10 @@ void ProcessWatch::look_again(std::uint64_t taken_until_ns) {
     looks_.erase(looks_.begin());
     const auto process = weak.lock();
     if (!process || process->next_look_ != when || !process->has_pid()) continue;
+    process->next_look_ = {};
     listener_.changed(*process, true);
     const std::span<const milliseconds> pauses = second_looks_at(*process);
-    if (process->next_look_ != when || ++process->looks_ >= pauses.size()) continue;
+    if (process->next_look_ != Clock::time_point{} || ++process->looks_ >= pauses.size()) continue;
     process->next_look_ = now + pauses[process->looks_];
     looks_.emplace(process->next_look_, weak);
   }
