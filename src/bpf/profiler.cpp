@@ -320,12 +320,12 @@ class LoadedProfiler final : public Profiler {
   [[nodiscard]] bool spans() const {
     return options_.spans && rows() != 0 && (options_.filter & VITRINE_FILTER_BY_SPAN) == 0;
   }
-  /// Of one log: as many samples as come in half a second. What has no room is a record of the ring buffer.
+  /// Of one log: as many samples as come in a second and a quarter. What has no room is a record of the ring buffer.
   [[nodiscard]] std::uint32_t span_places() const {
     constexpr std::uint32_t fewest = 64, most = 4096;
     if (!spans() || options_.frequency == 0 || options_.unwinds == VITRINE_UNWINDS_AND_COPIES)
       return 0;
-    return std::bit_ceil(std::clamp(options_.frequency / 2, fewest, most));
+    return std::bit_ceil(std::clamp(options_.frequency * 5 / 4, fewest, most));
   }
 
   [[nodiscard]] bool wakers() const { return options_.off_cpu && options_.wakers; }

@@ -108,9 +108,13 @@ void ProfileView::spare(observe::ProfilingOptions& options,
   const bool has_times = std::ranges::any_of(outputs, [&](const ProfileOutput& output) {
     return std::ranges::find(with_times, output.encoding) != with_times.end();
   });
-  if (every && !has_times)
-    options.time_resolution = std::max<std::chrono::nanoseconds>(
-        options.time_resolution, *every / observe::times_of_interval);
+  if (has_times) return;
+  constexpr std::chrono::nanoseconds longest =
+      std::chrono::seconds(10);  // of a profile that is taken once
+  const std::chrono::nanoseconds interval =
+      every ? *every : std::min(options.duration.value_or(longest), longest);
+  options.time_resolution =
+      std::max(options.time_resolution, interval / observe::times_of_interval);
 }
 
 void allow_many_files() {

@@ -67,7 +67,8 @@ class ProfileView {
   void report_unmet() const { filter_.report_unmet(); }
   [[nodiscard]] bool has_filter() const { return filter_.only() != nullptr; }
   /// Has samples that the view does not show left out from the start, as far as they can be known then; and
-  /// those added up that differ in no more than their time: of profiles that begin every so often.
+  /// those added up that differ in no more than their time, where no output shows it. `every`: of profiles that
+  /// begin so often.
   void spare(observe::ProfilingOptions& options,
              std::optional<std::chrono::milliseconds> every) const;
 

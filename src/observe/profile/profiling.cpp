@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds shortest_rest{1}, learning_rest{5}, longest_rest{100};
 /// The same of processes that were there when the profile began: none ends before its first look. Rows have room
 /// for longer.
-constexpr milliseconds longest_rest_of_given{400};
+constexpr milliseconds longest_rest_of_given{1000};
 /// The same where waits may come in bursts: nothing else empties the ring.
 constexpr milliseconds longest_rest_off_cpu{200};
 /// The same of a profile that is always on: it is to cost nothing where nothing happens.
