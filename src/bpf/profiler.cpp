@@ -233,13 +233,13 @@ class LoadedProfiler final : public Profiler {
 
   Interval end_interval(const Sink& sink, const RowTable::Sink& rows) override {
     vitrine_profile_state& state = program_->bss->profile_state;
-    __atomic_store_n(&state.boundary_generation, state.generation + 1, __ATOMIC_RELEASE);
     const std::uint32_t ending = raise_generation(sink, rows);
     Interval interval{kernel_time_ns(), {}};
     if (state.end_ns != 0) interval.end_ns = std::min<std::uint64_t>(interval.end_ns, state.end_ns);
-    __atomic_store_n(&state.boundary_ns, interval.end_ns, __ATOMIC_RELEASE);
+    __atomic_store_n(&state.boundary, vitrine_row_boundary(interval.end_ns, ending + 1),
+                     __ATOMIC_RELEASE);
     interval.result = cut(interval.end_ns);
-    __atomic_store_n(&state.boundary_ns, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&state.boundary, 0, __ATOMIC_RELEASE);
     auto completed = complete_generation(ending, sink, rows);
     if (interval.result) interval.result = std::move(completed);
     return interval;
@@ -265,7 +265,7 @@ class LoadedProfiler final : public Profiler {
  private:
   static int fd(const bpf_map* map) { return bpf_map__fd(map); }
 
-  /// Returns the one that ends with that. Samples are of it that are of before state.boundary_ns, and those under way.
+  /// Returns the one that ends with that. Samples are of it that are of before state.boundary, and those under way.
   std::uint32_t raise_generation(const Sink& sink, const RowTable::Sink& rows) {
     std::uint32_t& generation = program_->bss->profile_state.generation;
     const std::uint32_t ending = generation;

@@ -75,10 +75,10 @@ struct vitrine_profile_state {
   __u32 generation; /* of rows: those of one are the first half, those of the next the second */
   __u32 selection;  /* raised to ask for the samples of every process again; 0: none is refused */
   __u32 go_files;   /* something is known of Go programs: struct vitrine_go_file */
-  __u32 boundary_generation; /* the one that boundary_ns begins */
-  /* While the generation changes with an interval: when that ended. A sample of before, such as of a thread that has
-   * been off its CPU since, is of the generation before. Otherwise 0. */
-  __u64 boundary_ns;
+  __u32 reserved;
+  /* While the generation changes with an interval: where that ended (vitrine_row_boundary). A sample of before, such as
+   * of a thread that has been off its CPU since, is of the generation before. Otherwise 0. */
+  __u64 boundary;
   /* Of the process that was given last of those with this place, without a look into a table: itself, and in one word
    * its tgid << 32 | the id of its space. */
   struct vitrine_given_process given[VITRINE_PLACES];

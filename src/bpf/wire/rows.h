@@ -50,6 +50,26 @@ static inline __attribute__((always_inline)) __u32 vitrine_row_place(
   return (generation & 1) * half + (((__u32)(key->words[0] >> 1) + attempt) & (half - 1));
 }
 
+/* While a generation follows another at a time, as where an interval ends: that time, and which generation begins there.
+ * In one word: a program that is interrupted between its two looks, at the generation and at this, cannot take the
+ * boundary of another one for that of the one it has read. */
+#define VITRINE_ROW_BOUNDARY_BITS 2 /* of the generation */
+
+static inline __attribute__((always_inline)) __u64 vitrine_row_boundary(__u64 time_ns,
+                                                                        __u32 generation) {
+  return time_ns << VITRINE_ROW_BOUNDARY_BITS |
+         (generation & ((1 << VITRINE_ROW_BOUNDARY_BITS) - 1));
+}
+
+/* The generation of a sample of this time. `generation` was read before `boundary`; that is 0 where there is none. One
+ * that was read before the next began is right. */
+static inline __attribute__((always_inline)) __u32 vitrine_row_generation(__u32 generation,
+                                                                          __u64 boundary,
+                                                                          __u64 time_ns) {
+  const int is_new = ((boundary ^ generation) & ((1 << VITRINE_ROW_BOUNDARY_BITS) - 1)) == 0;
+  return generation - (is_new && time_ns < boundary >> VITRINE_ROW_BOUNDARY_BITS);
+}
+
 /* Returns an enum vitrine_row_found. */
 static inline __attribute__((always_inline)) __u32 vitrine_row_try(
     struct vitrine_row* row, const struct vitrine_row_key* key) {

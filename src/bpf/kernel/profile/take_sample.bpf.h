@@ -361,11 +361,10 @@ static __always_inline int is_unwanted(const struct scratch* s) {
 }
 
 #ifdef UNWINDS
-/// Of rows: that of a sample of this time. One that was read before the number was raised is right.
+/// Of rows: that of a sample of this time.
 static __always_inline __u32 generation_at(__u64 time_ns) {
   const __u32 generation = *(volatile __u32*)&profile_state.generation;
-  const int is_new = generation == *(volatile __u32*)&profile_state.boundary_generation;
-  return generation - (is_new && time_ns < *(volatile __u64*)&profile_state.boundary_ns);
+  return vitrine_row_generation(generation, VITRINE_ROW_LOAD(&profile_state.boundary), time_ns);
 }
 #endif
 
