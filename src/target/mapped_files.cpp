@@ -180,7 +180,7 @@ Result<sandbox::OpenedFile> open_mapped_below(int root, const MappedFile& file) 
   return fail(ErrorCode::not_found, fmt::format("{} is not the mapped file any more", file.path));
 }
 
-std::string without_deleted(std::string path, int descriptor, int root) {
+std::string without_deleted(const std::string& path, int descriptor, int root) {
   std::string without = without_deleted(path);
   if (without == path || root < 0) return without;
   struct statx about {};
@@ -204,7 +204,7 @@ std::string executable_path(int proc_dir, const std::string& link) {
   if (without_deleted(path) == path) return path;
   const auto file = open_at(proc_dir, link, O_PATH);
   const auto root = open_at(proc_dir, "root", O_PATH | O_DIRECTORY);
-  return without_deleted(std::move(path), file ? file->get() : -1, file && root ? root->get() : -1);
+  return without_deleted(path, file ? file->get() : -1, file && root ? root->get() : -1);
 }
 
 namespace {

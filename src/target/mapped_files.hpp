@@ -57,7 +57,7 @@ Result<sandbox::OpenedFile> open_mapped_below(int root, const MappedFile& file);
 /// The path of an open file as the kernel names it, without the " (deleted)" that the kernel adds when that name is
 /// gone: a file may really be called so. `root`: descriptor of the root directory that the path is below; -1: by the
 /// text alone.
-std::string without_deleted(std::string path, int descriptor, int root);
+std::string without_deleted(const std::string& path, int descriptor, int root);
 
 /// The path of the executable, the same way. `link`: "exe", or that of a thread, below /proc/PID. Empty: hidden.
 std::string executable_path(int proc_dir, const std::string& link = "exe");
