@@ -220,10 +220,10 @@ TEST(HostileEntries, BinaryKeysAndCutMultibyteCharacters) {
                                .label("cut", "abcd\xf0\x9f\x98\x80"),
                            context);
   ASSERT_TRUE(decoded);
-  EXPECT_THAT(decoded->set.labels,
-              ElementsAre(Label{"", "empty "}, Label{std::string("nul\0nul", 7), "a"},
-                          Label{"line\nbreak\x1b[31m", "b"}, Label{"\xff\xfe", "c"},
-                          Label{"cut", "abcd"}))
+  EXPECT_THAT(
+      decoded->set.labels,
+      ElementsAre(Label{"", "empty "}, Label{std::string("nul\0nul", 7), "a"},
+                  Label{"line\nbreak\x1b[31m", "b"}, Label{"\xff\xfe", "c"}, Label{"cut", "abcd"}))
       << "bytes are bytes here: whoever prints them escapes them; text is cut between characters";
 }
 
