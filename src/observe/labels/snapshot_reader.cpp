@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "bpf/thread_iterator.hpp"
+#include "observe/labels/ptrace_reader.hpp"
 #include "observe/labels/subject.hpp"
 #include "target/threads.hpp"
 
