@@ -73,8 +73,8 @@ class ArrayDecoder {
   [[nodiscard]] bool is_lacking(const StringRead& string) const;
   bool keep_known_keys();
   bool keep_whole_values(std::size_t first, std::size_t count);
-  bool usable_key(StringRead& key);
-  void note_cut(const char* what, StringRead& string);
+  bool usable_key(const StringRead& key);
+  void note_cut(const char* what, const StringRead& string);
 
   Memory& memory_;
   bool is_copy_;
@@ -86,6 +86,13 @@ class ArrayDecoder {
   std::vector<ReadRequest> requests_;
 };
 
+/// Text that a limit cuts ends between two characters: it stays text.
+void end_between_characters(StringRead& string) {
+  if (string.into->size() < string.wanted || string.wanted == string.source.len) return;
+  string.wanted = whole_characters(*string.into);
+  string.into->resize(string.wanted);
+}
+
 void ArrayDecoder::read_strings() {
   requests_.clear();
   requests_.reserve(strings_.size());
@@ -96,18 +103,13 @@ void ArrayDecoder::read_strings() {
         {address, std::as_writable_bytes(std::span(string.into->data(), length)), 0});
   }
   memory_.read(requests_);
-  for (std::size_t i = 0; i < strings_.size(); ++i) strings_[i].into->resize(requests_[i].got);
+  for (std::size_t i = 0; i < strings_.size(); ++i) {
+    strings_[i].into->resize(requests_[i].got);
+    end_between_characters(strings_[i]);
+  }
 }
 
-/// Text that a limit cuts ends between two characters: it stays text.
-void end_between_characters(StringRead& string) {
-  if (string.into->size() < string.wanted || string.wanted == string.source.len) return;
-  string.wanted = whole_characters(*string.into);
-  string.into->resize(string.wanted);
-}
-
-void ArrayDecoder::note_cut(const char* what, StringRead& string) {
-  end_between_characters(string);
+void ArrayDecoder::note_cut(const char* what, const StringRead& string) {
   const std::size_t kept = string.into->size();
   if (kept == string.source.len) return;
   const Address address = std::min(set_.pointer(string.source.buf), end_of_addresses);
@@ -131,7 +133,7 @@ bool ArrayDecoder::gather(std::size_t first, std::span<const layout::Label> entr
   return true;
 }
 
-bool ArrayDecoder::usable_key(StringRead& key) {
+bool ArrayDecoder::usable_key(const StringRead& key) {
   if (key.wanted != 0 && key.into->empty()) {
     set_.defect(SetRule::key_readable, fmt::format("label {}: its key at {} is not readable",
                                                    key.entry, hex(key.source.buf)));

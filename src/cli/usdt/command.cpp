@@ -159,10 +159,6 @@ class UsdtHeaderCommand : public Command {
   usdt::HeaderOptions header_;
 };
 
-}  // namespace
-
-namespace {
-
 /// Writing it would destroy what the user wrote.
 Result<void> require_another_file(const std::string& source, const std::string& output) {
   std::error_code error;

@@ -242,15 +242,14 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings 
     set = format::LabelSet{};
   }
   auto escalated = escalation_->escalate(unproven, bytes_left, snapshot.notes);
-  for (std::size_t i = escalated.size();
-       i-- > 0;) {  // from the last place on: the others stay where they are
-    if (escalated[i].has_ended) {
-      snapshot.threads.erase(snapshot.threads.begin() + static_cast<std::ptrdiff_t>(places[i]));
-      continue;
-    }
+  std::vector<bool> ended(snapshot.threads.size());
+  for (std::size_t i = 0; i < escalated.size(); ++i) {
+    ended[places[i]] = escalated[i].has_ended;
     snapshot.threads[places[i]].evidence = escalated[i].evidence;
     snapshot.threads[places[i]].set = std::move(escalated[i].set);
   }
+  std::size_t place = 0;
+  std::erase_if(snapshot.threads, [&](const ThreadLabels&) { return ended[place++]; });
   return snapshot;
 }
 
