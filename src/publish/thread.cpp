@@ -75,6 +75,15 @@ __attribute__((constructor(101))) void at_load() {
   handle_forks_and_exits();
 }
 
+#if VITRINE_PUBLISH_STATIC && defined(__PIC__) && !defined(__PIE__)
+/// As one header the library may be in a plug-in, although it is not meant for one: threads that outlive
+/// the plug-in would call what is no longer there. (libcustomlabels.so is never unloaded, and libc
+/// takes back the fork handlers.)
+__attribute__((destructor(101))) void at_unload() {
+  if (handles_exits.exchange(false, std::memory_order_acq_rel)) pthread_key_delete(exit_key);
+}
+#endif
+
 }  // namespace
 
 void handle_forks_and_exits() noexcept {

@@ -51,6 +51,14 @@ for linker in bfd gold mold; do
   try g++ -std=c++17 -O2 -flto=auto "-fuse-ld=$linker"
 done
 
+# A plug-in with a copy: it may be unloaded while threads that used it live.
+g++ -std=c++17 -O2 plugin_host.cpp -o plugin_host -pthread -ldl
+for compiler in g++ clang++; do
+  $compiler -std=c++17 -O2 -shared -fPIC -fvisibility=hidden plugin.cpp -o plugin.so -pthread
+  said=$(./plugin_host ./plugin.so) || { echo "a plug-in of $compiler: $said"; exit 1; }
+  echo "ok: a plug-in of $compiler"
+done
+
 # Probes, of C and of C++.
 for compiler in "gcc -std=c99" "g++ -std=c++11" "clang -std=c11" "clang++ -std=c++20"; do
   case $compiler in *++*) file=probes.cpp ;; *) file=probes.c ;; esac

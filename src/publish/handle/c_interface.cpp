@@ -155,20 +155,18 @@ __attribute__((cold)) const Label* get_first(const Set* set, String key) noexcep
 }
 
 }  // namespace
-}  // namespace vitrine::publish
 
-using namespace vitrine::publish;  // NOLINT: the definitions below are outside any namespace
-using LabelSet = custom_labels_labelset_t;
-
+// In the namespace, as a using-directive would mix its names with those of a program that has the
+// library as one header. Of their visibility in the declarations g++ does not know here.
 extern "C" {
 
-LabelSet* custom_labels_current() {
+CUSTOM_LABELS_EXPORT Set* custom_labels_current() {
   // Not by the variable's public name: where an executable exports a variable of that name, musl resolves
   // a library's references to that one.
-  return reinterpret_cast<LabelSet*>(words_in_force(thread())[1]);
+  return reinterpret_cast<Set*>(words_in_force(thread())[1]);
 }
 
-const custom_labels_label_t* custom_labels_get(LabelSet* set, String key) {
+CUSTOM_LABELS_EXPORT const custom_labels_label_t* custom_labels_get(Set* set, String key) {
   const Thread* self = thread_of_own(reinterpret_cast<std::uint64_t>(set));
   if (__builtin_expect(self != nullptr && key.buf != nullptr && key.len < short_string, 1)) {
     const Version* version =
@@ -178,8 +176,8 @@ const custom_labels_label_t* custom_labels_get(LabelSet* set, String key) {
   return get_first(set, key);
 }
 
-VITRINE_DETAIL_HOT int custom_labels_set(LabelSet* set, String key, String value,
-                                         String* old_value_out) {
+CUSTOM_LABELS_EXPORT VITRINE_DETAIL_HOT int custom_labels_set(Set* set, String key, String value,
+                                                              String* old_value_out) {
   const auto words = reinterpret_cast<std::uint64_t>(set);
   Thread* self = thread_of_own(words);
   // A handle with a record may outlive the program's wish for records.
@@ -209,7 +207,7 @@ VITRINE_DETAIL_HOT int custom_labels_set(LabelSet* set, String key, String value
   return set_checked(set, key, value, old_value_out);
 }
 
-void custom_labels_delete(LabelSet* set, String key) {
+CUSTOM_LABELS_EXPORT void custom_labels_delete(Set* set, String key) {
   int error = 0;
   Handle* handle = handle_of(set);
   if (handle == nullptr) {
@@ -222,27 +220,27 @@ void custom_labels_delete(LabelSet* set, String key) {
   if (error != 0) errno = error;
 }
 
-LabelSet* custom_labels_new(std::size_t capacity) {
+CUSTOM_LABELS_EXPORT Set* custom_labels_new(std::size_t capacity) {
   return custom_labels_clone_with_capacity(nullptr, capacity);
 }
 
-LabelSet* custom_labels_clone(const LabelSet* set) {
+CUSTOM_LABELS_EXPORT Set* custom_labels_clone(const Set* set) {
   return custom_labels_clone_with_capacity(set, 0);
 }
 
-LabelSet* custom_labels_clone_with_capacity(const LabelSet* set, std::size_t capacity) {
-  if (capacity > vitrine::labels::max_labels) {
+CUSTOM_LABELS_EXPORT Set* custom_labels_clone_with_capacity(const Set* set, std::size_t capacity) {
+  if (capacity > labels::max_labels) {
     errno = ENOMEM;
     return nullptr;
   }
   settle_if_need_be(thread_once());
   if (const Handle* handle = handle_of(set))
-    return reinterpret_cast<LabelSet*>(copy_handle(*handle, capacity));
+    return reinterpret_cast<Set*>(copy_handle(*handle, capacity));
   const PinnedEntries entries(words_of(set));
-  return reinterpret_cast<LabelSet*>(make_handle(entries.get(), capacity));
+  return reinterpret_cast<Set*>(make_handle(entries.get(), capacity));
 }
 
-void custom_labels_free(LabelSet* set) {
+CUSTOM_LABELS_EXPORT void custom_labels_free(Set* set) {
   Handle* handle = handle_of(set);
   if (handle == nullptr) return;
   Thread& self = thread_once();
@@ -252,7 +250,7 @@ void custom_labels_free(LabelSet* set) {
   free_handle(*handle);
 }
 
-VITRINE_DETAIL_HOT LabelSet* custom_labels_replace(LabelSet* set) {
+CUSTOM_LABELS_EXPORT VITRINE_DETAIL_HOT Set* custom_labels_replace(Set* set) {
   // Nothing, or handles without a record.
   const auto to = reinterpret_cast<std::uint64_t>(set);
 #if VITRINE_PUBLISH_STATIC
@@ -274,7 +272,7 @@ VITRINE_DETAIL_HOT LabelSet* custom_labels_replace(LabelSet* set) {
   return replace_slowly(set);
 }
 
-int custom_labels_publish_thread_context(int on) {
+CUSTOM_LABELS_EXPORT int custom_labels_publish_thread_context(int on) {
 #if VITRINE_PUBLISH_OTEL
   want_records(on != 0);
   return 0;
@@ -283,7 +281,7 @@ int custom_labels_publish_thread_context(int on) {
 #endif
 }
 
-std::size_t custom_labels_count(LabelSet* set) {
+CUSTOM_LABELS_EXPORT std::size_t custom_labels_count(Set* set) {
   settle_if_need_be(thread_once());
   const PinnedEntries entries(words_of(set));
   std::size_t count = 0;
@@ -292,7 +290,7 @@ std::size_t custom_labels_count(LabelSet* set) {
   return count;
 }
 
-int custom_labels_debug_string(const LabelSet* set, String* out) {
+CUSTOM_LABELS_EXPORT int custom_labels_debug_string(const Set* set, String* out) {
   if (out == nullptr) return EINVAL;
   settle_if_need_be(thread_once());
   const PinnedEntries entries(words_of(set));
@@ -324,12 +322,14 @@ int custom_labels_debug_string(const LabelSet* set, String* out) {
   return 0;
 }
 
-int custom_labels_careful_set(LabelSet* set, String key, String value, String* old_value_out) {
+CUSTOM_LABELS_EXPORT int custom_labels_careful_set(Set* set, String key, String value,
+                                                   String* old_value_out) {
   return custom_labels_set(set, key, value, old_value_out);
 }
 
-void custom_labels_careful_delete(LabelSet* set, String key) {
+CUSTOM_LABELS_EXPORT void custom_labels_careful_delete(Set* set, String key) {
   custom_labels_delete(set, key);
 }
 
 }  // extern "C"
+}  // namespace vitrine::publish

@@ -122,13 +122,13 @@ int run_in_scope(Edit change, void* (*callback)(void*), void* data, void** out) 
 }
 
 }  // namespace
-}  // namespace vitrine::publish
 
+// In the namespace, and with their visibility: see c_interface.cpp.
 extern "C" {
 
-int custom_labels_run_with(custom_labels_labelset_t* set, custom_labels_label_t* labels, int n,
-                           void* (*callback)(void*), void* data, void** out) {
-  using namespace vitrine::publish;  // NOLINT: one function
+CUSTOM_LABELS_EXPORT int custom_labels_run_with(custom_labels_labelset_t* set,
+                                                custom_labels_label_t* labels, int n,
+                                                void* (*callback)(void*), void* data, void** out) {
   if (n < 0 || (n > 0 && labels == nullptr) || callback == nullptr) return EINVAL;
   for (int i = 0; i < n; ++i) {
     if (const int error = check_key(labels[i].key)) return error;
@@ -142,9 +142,12 @@ int custom_labels_run_with(custom_labels_labelset_t* set, custom_labels_label_t*
   return set == nullptr ? EINVAL : EROFS;
 }
 
-int custom_labels_careful_run_with(custom_labels_labelset_t* set, custom_labels_label_t* labels,
-                                   int n, void* (*callback)(void*), void* data, void** out) {
+CUSTOM_LABELS_EXPORT int custom_labels_careful_run_with(custom_labels_labelset_t* set,
+                                                        custom_labels_label_t* labels, int n,
+                                                        void* (*callback)(void*), void* data,
+                                                        void** out) {
   return custom_labels_run_with(set, labels, n, callback, data, out);
 }
 
 }  // extern "C"
+}  // namespace vitrine::publish
