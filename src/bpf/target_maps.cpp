@@ -23,7 +23,10 @@ namespace vitrine::bpf {
 
 Result<vitrine_event_config> event_config(std::size_t ring_bytes, std::uint32_t epoch) {
   vitrine_event_config config{};
-  if (!in_initial_pid_namespace()) config.pid_level = TRY(kernel_view_of(::getpid())).pid_level;
+  if (!in_initial_pid_namespace()) {
+    config.pid_level = TRY(kernel_view_of(::getpid())).pid_level;
+    config.pid_namespace = pid_namespace();
+  }
   if (::getrandom(&config.hash_key, sizeof config.hash_key, 0) != sizeof config.hash_key)
     return fail(ErrorCode::failed, "the kernel returned no random numbers");
   config.epoch = epoch;

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <mutex>
 #include <string_view>
 
@@ -134,13 +135,21 @@ Result<vitrine_thread> kernel_view_of(pid_t pid) {
   return threads.front();
 }
 
-bool in_initial_pid_namespace() {
-  static const bool initial = [] {
+std::uint32_t pid_namespace() {
+  static const std::uint32_t inode = [] {
+    constexpr std::string_view before = "pid:[";
     char name[64] = {};
     const ssize_t length = ::readlink("/proc/self/ns/pid", name, sizeof name - 1);
-    return length > 0 && std::string_view(name) == "pid:[4026531836]";  // PROC_PID_INIT_INO
+    std::uint32_t number = 0;
+    if (length > 0 && std::string_view(name).starts_with(before))
+      std::from_chars(name + before.size(), name + length, number);
+    return number;
   }();
-  return initial;
+  return inode;
+}
+
+bool in_initial_pid_namespace() {
+  return pid_namespace() == 4026531836;  // PROC_PID_INIT_INO
 }
 
 Result<pid_t> kernel_tgid_of(pid_t pid) {

@@ -41,6 +41,9 @@ class ThreadIterator {
 /// and how deep vitrine's is. Errors: not_found, and as ThreadIterator::open.
 Result<vitrine_thread> kernel_view_of(pid_t pid);
 
+/// The inode number of vitrine's pid namespace; 0: not known.
+std::uint32_t pid_namespace();
+
 /// Vitrine's pid namespace is the one in which the kernel counts.
 bool in_initial_pid_namespace();
 

@@ -11,6 +11,7 @@
 #include "base/memory.hpp"
 #include "observe/process/facts.hpp"
 #include "observe/profile/equal_samples.hpp"
+#include "observe/profile/program.hpp"
 #include "support/child.hpp"
 #include "symbol/function_symbols.hpp"
 
@@ -52,6 +53,42 @@ TEST(PodUid, ByTheNamesThatKubernetesGivesToGroups) {
   EXPECT_EQ(pod_uid("0::/user.slice/pod" + uid + "\n"), "");
   EXPECT_EQ(pod_uid("0::/kubepods"), "");
   EXPECT_EQ(pod_uid(""), "");
+}
+
+/// A sample of a thread of a process that has ended before vitrine looked at it.
+vitrine_event_header sample_of_ended(pid_t pid, pid_t tid) {
+  vitrine_event_header header{};
+  header.time_ns = 20;
+  header.image = 7;
+  header.pid = pid;
+  header.tid = tid;
+  std::snprintf(header.comm, sizeof header.comm, "worker");
+  return header;
+}
+
+TEST(SampledPrograms, AnEndedProcessIsNotNamedAfterOneOfItsThreads) {
+  constexpr pid_t pid = 0x3fff'fff0;  // beyond pid_max
+  target::ProcessEvent event;
+  event.kind = target::ProcessEvent::Kind::executed;
+  event.pid = pid;
+  event.time_ns = 10;
+  for (const auto& [tid, name] :
+       {std::pair{pid + 1, "a-program-with-"}, std::pair{pid, "worker"}}) {
+    SampledPrograms programs;
+    ProgramHistory its;
+    programs.executed(event, its);
+    event.mapping.name = "/nowhere/a-program-with-a-long-name";
+    programs.mapped(event, its);
+    EXPECT_EQ(programs.of(sample_of_ended(pid, tid), true, its, true)->facts.command, name);
+  }
+}
+
+TEST(SampledPrograms, ThoseOfOtherPidNamespacesAreAProblem) {
+  SampledPrograms programs;
+  ProgramHistory its;
+  EXPECT_EQ(programs.of(sample_of_ended(0, 0), true, its, false)->pid, 0);
+  EXPECT_THAT(programs.take_problems(),
+              testing::ElementsAre(testing::HasSubstr("other PID namespaces")));
 }
 
 TEST(Resource, HasWhatTheProcessSaysBeforeWhatWeSee) {

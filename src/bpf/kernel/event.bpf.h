@@ -304,8 +304,9 @@ static __always_inline void fill_header(struct vitrine_event_header* header,
 /// With a frame of its own.
 static __noinline int fill_ids_at_level(struct vitrine_event_header* header,
                                         const struct task_struct* task) {
-  header->tid = tid_at_level(task, config.pid_level);
-  header->pid = tid_at_level(BPF_CORE_READ(task, group_leader), config.pid_level);
+  header->tid = tid_in_namespace(task, config.pid_level, config.pid_namespace);
+  header->pid =
+      tid_in_namespace(BPF_CORE_READ(task, group_leader), config.pid_level, config.pid_namespace);
   return 0;
 }
 

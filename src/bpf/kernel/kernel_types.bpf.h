@@ -7,7 +7,13 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct pid_namespace;
+struct ns_common {
+  unsigned int inum;
+};
+
+struct pid_namespace {
+  struct ns_common ns;
+};
 
 struct upid {
   int nr;

@@ -72,16 +72,34 @@ static __always_inline __u32 pid_level_of(const struct task_struct* task) {
   return BPF_CORE_READ(task, thread_pid, level);
 }
 
-/// What the pid namespace at `level` calls this thread; 0 when it is not visible there.
-static __always_inline int tid_at_level(const struct task_struct* task, __u32 level) {
+/// Its number and its pid namespace at `level`; null when it has none there.
+static __always_inline const char* upid_at_level(const struct task_struct* task, __u32 level) {
   const char* pid = (const char*)BPF_CORE_READ(task, thread_pid);
   if (!pid || level > pid_level_of(task)) return 0;
   // An index that is not a constant cannot be relocated, so the two offsets are, one by one.
-  const char* number = pid + bpf_core_field_offset(struct pid, numbers) +
-                       level * bpf_core_type_size(struct upid) +
-                       bpf_core_field_offset(struct upid, nr);
+  return pid + bpf_core_field_offset(struct pid, numbers) + level * bpf_core_type_size(struct upid);
+}
+
+/// What the pid namespace at `level` calls this thread; 0 when it has none at this level. For a thread that is known to
+/// be visible in the reader's.
+static __always_inline int tid_at_level(const struct task_struct* task, __u32 level) {
+  const char* upid = upid_at_level(task, level);
   int nr = 0;
-  bpf_probe_read_kernel(&nr, sizeof nr, number);
+  if (upid) bpf_probe_read_kernel(&nr, sizeof nr, upid + bpf_core_field_offset(struct upid, nr));
+  return nr;
+}
+
+/// What the pid namespace with this inode number, at `level`, calls this thread; 0 when it is not visible there. Other
+/// containers have namespaces of their own at the same level.
+static __always_inline int tid_in_namespace(const struct task_struct* task, __u32 level,
+                                            __u32 inode) {
+  const char* upid = upid_at_level(task, level);
+  if (!upid) return 0;
+  const struct pid_namespace* its = 0;
+  bpf_probe_read_kernel(&its, sizeof its, upid + bpf_core_field_offset(struct upid, ns));
+  if (!its || BPF_CORE_READ(its, ns.inum) != inode) return 0;
+  int nr = 0;
+  bpf_probe_read_kernel(&nr, sizeof nr, upid + bpf_core_field_offset(struct upid, nr));
   return nr;
 }
 

@@ -16,9 +16,11 @@ struct vitrine_executable {
 /* Of the loader. */
 struct vitrine_event_config {
   struct vitrine_hash_key hash_key;
-  __u64 wake_bytes; /* a fill of the ring buffer that wakes the reader */
-  __u32 pid_level;  /* of the reader's pid namespace */
-  __u32 epoch;      /* raised to have every label set sent anew */
+  __u64 wake_bytes;    /* a fill of the ring buffer that wakes the reader */
+  __u32 pid_level;     /* of the reader's pid namespace */
+  __u32 pid_namespace; /* inode number of it; 0 at level 0 */
+  __u32 epoch;         /* raised to have every label set sent anew */
+  __u32 reserved;
 };
 
 enum vitrine_fire_flag {

@@ -557,7 +557,7 @@ std::uint64_t LiveProfiling::take_lost() {
         buffer, size));
   };
   if (const std::uint64_t unknown = now.no_waker - std::exchange(no_waker_, now.no_waker))
-    note(fmt::format("what ended {} waits is not known", unknown));
+    note(fmt::format("what ended {} wait{} is not known", unknown, unknown == 1 ? "" : "s"));
   if (lost > full) report("samples", megabytes);
   if (full != 0) report("waiting threads", 2 * megabytes);
   return lost;

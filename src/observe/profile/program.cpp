@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/text.hpp"
 #include "bpf/event.hpp"
 #include "observe/events/event_labels.hpp"
 #include "observe/process/registry.hpp"
@@ -104,6 +105,14 @@ bool is_being_loaded(int proc_dir, const std::string& stat_line) {
   return stat && stat->code_end == 0 && ::readlinkat(proc_dir, "exe", &first, 1) > 0;
 }
 
+/// Of a process that could not be looked at. A thread may be called otherwise than its process.
+std::string command_of(const SampledProgram& program, const vitrine_event_header& header) {
+  const std::string_view file = file_name(program.facts.executable);
+  constexpr std::size_t max_command = 15;  // TASK_COMM_LEN
+  if (header.tid == header.pid || file.empty()) return bpf::comm_of(header);
+  return std::string(file.substr(0, max_command));
+}
+
 /// What its parent declares of itself that cannot hold for it. The rest does until it is looked at.
 void of_a_child(ProcessFacts& facts) {
   facts.inner.pid = 0;
@@ -121,7 +130,7 @@ SampledPrograms::Program SampledPrograms::of(const vitrine_event_header& header,
     program->sampled = true;
     if (has_pid && !program->looked_at) look(*program);
     if (std::exchange(program->stale, false)) refresh(*program, true);
-    if (program->facts.command.empty()) program->facts.command = bpf::comm_of(header);
+    if (program->facts.command.empty()) program->facts.command = command_of(*program, header);
     return program;
   }
   Program program = has_pid ? read(header.pid) : nullptr;
@@ -134,6 +143,10 @@ SampledPrograms::Program SampledPrograms::of(const vitrine_event_header& header,
   unseen->pid = header.pid > 0 ? header.pid : 0;
   unseen->image = header.image;
   unseen->facts.command = bpf::comm_of(header);
+  if (header.pid <= 0 && header.image != 0)
+    refusals_.insert(
+        "processes of other PID namespaces have neither names of functions nor labels: run vitrine "
+        "in the PID namespace of the machine (docker run --pid=host, hostPID: true)");
   // Nothing is known of its image: it was being loaded, and will be looked at.
   unseen->looked_at = header.image != 0 || !has_pid;
   return keep(its, std::move(unseen), header.time_ns);

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Two containers beside one another: a process of the other one is not taken for the one here with the same PID.
+
+    pid_namespaces.py VITRINE SUBJECT
+
+SUBJECT: `vitrine-demo-service`, or another program that uses a CPU.
+"""
+import json
+import subprocess
+import sys
+
+WITHIN = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+
+def expect(what, holds, found):
+    print(f"{what}: {found}")
+    if not holds:
+        raise SystemExit(f"FAILED {what}: {found}")
+
+
+def main():
+    vitrine, subject = sys.argv[1:]
+    # PID 2 of one namespace is the subject, PID 2 of the other one only waits.
+    other = subprocess.Popen([*WITHIN, "sh", "-c", '"$0" & echo $!; wait', subject], stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, text=True)
+    try:
+        expect("PID of the subject", int(other.stdout.readline()) == 2, 2)
+        done = subprocess.run([*WITHIN, "sh", "-c", 'sleep 60 & "$0" profile --all -d 2s -o - --format json', vitrine],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    finally:
+        other.kill()
+    expect("exit code", done.returncode == 0, (done.returncode, done.stderr))
+    samples = [json.loads(line) for line in done.stdout.splitlines()]
+    name = subject.rsplit("/", 1)[-1][:15]
+    pids = {sample["pid"] for sample in samples if sample.get("process") == name or sample.get("comm") == name}
+    expect("PIDs of the subject in the profile", pids <= {0}, pids)
+    taken_for = [sample for sample in samples if sample.get("pid") == 2]
+    expect("samples of what waits", not taken_for, taken_for[:1])
+    expect("note", "processes of other PID namespaces" in done.stderr, done.stderr)
+    expect("reason", "stacks of ended processes" not in done.stderr, done.stderr)
+
+
+if __name__ == "__main__":
+    main()
