@@ -84,14 +84,20 @@ std::vector<std::string_view> frame_names(const Profile& profile, const Location
   for (const Line& line : location.lines)
     if (const Function* function = entry(profile.functions, line.function))
       names.emplace_back(function->name.empty() ? function->system_name : function->name);
-  if (!names.empty()) return names;
+  // Of some places only the line is known.
+  if (names.empty()) names.emplace_back();
+  if (std::ranges::none_of(names, &std::string_view::empty)) return names;
   const Mapping* mapping = entry(profile.mappings, location.mapping);
   std::string_view file = mapping == nullptr ? "" : std::string_view(mapping->file);
   file = file_name(file);
-  if (file.empty()) return {"[unknown]"};
-  if (file.front() == '[') return {file};
-  scratch = fmt::format("[{}]", file);
-  return {scratch};
+  if (file.empty()) {
+    file = "[unknown]";
+  } else if (file.front() != '[') {
+    scratch = fmt::format("[{}]", file);
+    file = scratch;
+  }
+  std::ranges::replace_if(names, &std::string_view::empty, file);
+  return names;
 }
 
 std::vector<std::string> group_frames(const Profile& profile, const Sample& sample,

@@ -59,15 +59,15 @@ class Frames {
 
  private:
   void add_to(FrameIds& out, const Profile& profile, const Location& location) {
-    bool named = false;
+    std::string scratch;
+    std::vector<std::string_view> names = frame_names(profile, location, scratch);
+    const std::size_t count = out.size();
     for (auto line = location.lines.rbegin(); line != location.lines.rend(); ++line)
       if (const Function* function = entry(profile.functions, line->function)) {
-        const std::string& name = function->name.empty() ? function->system_name : function->name;
-        out.push_back(add(name, function->file, line->line));
-        named = true;
+        out.push_back(add(names.back(), function->file, line->line));
+        names.pop_back();
       }
-    std::string scratch;
-    if (!named) out.push_back(add(frame_names(profile, location, scratch).front(), "", 0));
+    if (out.size() == count) out.push_back(add(names.front(), "", 0));
   }
 
   CleanText clean_;

@@ -60,6 +60,18 @@ TEST(Folded, GroupsAreTheOutermostFrames) {
                           "tenant=globex;process=shop;main;work::spin(int);work::mix 3"));
 }
 
+TEST(TextEncodings, AFunctionWithoutANameIsNamedByItsFile) {
+  Profile profile = only(Measure::on_cpu);
+  profile.functions[0] = {"", "", "/src/shop.cpp", 10};  // a line is known, but no function
+  EXPECT_THAT(lines(*encode_folded(profile, {})),
+              testing::Contains("[shop];work::spin(int);work::mix 5"));
+  EXPECT_EQ(json::parse(lines(*encode(profile, Encoding::json_flat)).at(0))["stack"],
+            json({"work::mix", "work::spin(int)", "[shop]"}));
+  const json frames = json::parse(*encode(profile, Encoding::speedscope))["shared"]["frames"];
+  EXPECT_THAT(frames, testing::Contains(
+                          json({{"name", "[shop]"}, {"file", "/src/shop.cpp"}, {"line", 12}})));
+}
+
 TEST(Folded, NothingIsNothing) {
   EXPECT_EQ(*encode_folded({}, {}), "");
 }
