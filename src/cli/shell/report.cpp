@@ -358,6 +358,9 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
     return wrong(app, prefix(app) + "missing command", std::nullopt, "lists the commands").value();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)
     message = fmt::format("unexpected argument {}", fmt::join(app.remaining(), " "));
+  if (const std::size_t end = message.find(": At Most 1 required");  // as CLI11 words it
+      dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && end != message.npos)
+    message = message.substr(0, end) + " is given more than once";
   return wrong(app, prefix(app) + message, std::nullopt, "lists the arguments").value();
 }
 
