@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -81,12 +83,40 @@ Result<std::string> text_in(const FileDescriptor& file, const std::string& path)
   return std::move(*text);
 }
 
-Result<std::string> preprocessed(const DefinitionFile& file) {
+/// The preprocessor refuses a first line `#!`: what follows it, as the input of the preprocessor. Has no
+/// descriptor if there is no such line.
+Result<FileDescriptor> without_interpreter(const FileDescriptor& file, const std::string& path) {
+  std::array<char, 2> first{};
+  if (::pread(file.get(), first.data(), first.size(), 0) != 2 || first != std::array{'#', '!'})
+    return FileDescriptor();
+  const std::string text = TRY(text_in(file, path));
+  std::string name;
+  for (const char c : path)
+    name += c == '"' || c == '\\' ? fmt::format("\\{}", c) : std::string(1, c);
+  const std::size_t end = std::min(text.find('\n'), text.size() - 1);
+  FileDescriptor rest(::memfd_create("definition", MFD_CLOEXEC));
+  if (!rest) return sandbox::file_error(path, "read", errno);
+  const std::string line = fmt::format("# 2 \"{}\"\n", name);
+  for (const std::string_view part :
+       {std::string_view(line), std::string_view(text).substr(end + 1)})
+    if (const int error = write_all(rest.get(), part))
+      return sandbox::file_error(path, "read", error);
+  if (::lseek(rest.get(), 0, SEEK_SET) != 0) return sandbox::file_error(path, "read", errno);
+  return rest;
+}
+
+Result<std::string> preprocessed(const DefinitionFile& file, const FileDescriptor& opened) {
+  const FileDescriptor input = TRY(without_interpreter(opened, file.path));
   // D programs see __SUNW_D, as the preprocessor of dtrace defines it. The language is named because
   // a file `*.d` is of another D to gcc.
   std::vector<std::string> words{file.preprocessor, "-x", "c", "-D__SUNW_D=1"};
+  if (input) {  // which is in no folder: the file's is the first one for #include "…"
+    const std::size_t slash = file.path.rfind('/');
+    words.insert(words.end(),
+                 {"-iquote", slash == file.path.npos ? "." : file.path.substr(0, slash + 1)});
+  }
   words.insert(words.end(), file.arguments.begin(), file.arguments.end());
-  words.push_back(file.path);
+  words.push_back(input ? "-" : file.path);
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
@@ -99,6 +129,7 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, to.get(), STDOUT_FILENO);
+  if (input) posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
   pid_t child = -1;
   const int error = ::posix_spawnp(&child, argv.front(), &actions, nullptr, argv.data(), ::environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -123,7 +154,7 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
 Result<std::string> text_of(const DefinitionFile& file) {
   const FileDescriptor opened(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!opened) return sandbox::file_error(file.path, "read", errno);
-  return file.preprocess ? preprocessed(file) : text_in(opened, file.path);
+  return file.preprocess ? preprocessed(file, opened) : text_in(opened, file.path);
 }
 
 }  // namespace

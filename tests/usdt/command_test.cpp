@@ -156,6 +156,15 @@ TEST_F(UsdtCommand, RunsThePreprocessorWhenAsked) {
   const test::Outcome failed = vitrine("header -C -s error.d");
   EXPECT_EQ(failed.status, 1);
   EXPECT_THAT(failed.err, HasSubstr("the C preprocessor cpp failed"));
+  write("script.d",
+        "#!/usr/sbin/dtrace -C\n#include \"types.h\"\nprovider pre { probe a(my_t x); };\n");
+  EXPECT_THAT(vitrine("header -C -s script.d -o -").out, HasSubstr("__dtrace_pre___a(my_t)"));
+  EXPECT_THAT(sh("mkdir -p away && cd away && ../dtrace -h -C -s ../script.d -o /dev/stdout").out,
+              HasSubstr("__dtrace_pre___a(my_t)"));
+  write("script_line.d", "#!/usr/sbin/dtrace -C\nprovider p {\n probe a(int, struct s d); };\n");
+  EXPECT_THAT(vitrine("header -C -s script_line.d").err, HasSubstr("script_line.d:3: probe a"));
+  write("line_only.d", "#!/usr/sbin/dtrace -C");
+  EXPECT_THAT(vitrine("header -C -s line_only.d").err, HasSubstr("no provider is declared"));
   write("line.d", "#define X int\n\nprovider p {\n probe a(X, struct s d); };\n");
   EXPECT_THAT(vitrine("header -C -s line.d").err, HasSubstr("line.d:4: probe a: parameter 2"));
 }
