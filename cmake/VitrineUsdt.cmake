@@ -78,6 +78,16 @@ function(vitrine_usdt_provider target)
   # A folder of the target's own: two targets with one definition must not write one file at once.
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/vitrine_usdt/${target})
   file(MAKE_DIRECTORY ${folder})
+  # So must two configurations. Where several are built at once, CMake runs a step only if what it makes has
+  # the configuration's name.
+  set(made_in ${folder})
+  get_property(several GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+  if(several)
+    set(made_in ${folder}/$<CONFIG>)
+    foreach(configuration IN LISTS CMAKE_CONFIGURATION_TYPES)
+      file(MAKE_DIRECTORY ${folder}/${configuration})
+    endforeach()
+  endif()
   target_include_directories(${target} PRIVATE ${folder})
   foreach(definition IN LISTS arg_UNPARSED_ARGUMENTS)
     get_filename_component(definition ${definition} ABSOLUTE)
@@ -87,7 +97,7 @@ function(vitrine_usdt_provider target)
       DEPENDS ${definition} COMMENT "Probes of ${name}.d for ${target}" VERBATIM)
     target_sources(${target} PRIVATE ${folder}/${name}.h)
 
-    set(probes ${folder}/${name}_probes.o)
+    set(probes ${made_in}/${name}_probes.o)
     set(step ${vitrine} usdt link ${arg_LINK_OPTIONS} -s ${definition} -o ${probes}
       $<TARGET_OBJECTS:${target}>)
     if(kind STREQUAL "OBJECT_LIBRARY")

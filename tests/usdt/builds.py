@@ -6,6 +6,7 @@
     libvirt  definitions with comments `# …`, of which some begin like directives; the step has no objects
     glib     the same, in a shared library
     object   an object library of CMake with several definitions: their steps run one after another
+    configurations   several ones of CMake, built at once: each has its own probes
 
     builds.py SOURCE_ROOT VITRINE
 """
@@ -99,6 +100,20 @@ void NAME(int n) { FIRST_GO(n); SECOND_GO(n + 1); THIRD_GO(n + 2); }
 """
 
 
+CONFIGURATIONS_CMAKE = """cmake_minimum_required(VERSION 3.20)
+project(configurations C)
+set(VITRINE_COMMAND {vitrine})
+include({root}/cmake/VitrineUsdt.cmake)
+add_library(parts OBJECT parts.c)
+vitrine_usdt_provider(parts part.d)
+add_library(archive STATIC archive.c)
+vitrine_usdt_provider(archive archived.d)
+add_executable(app main.c)
+vitrine_usdt_provider(app whole.d)
+target_link_libraries(app parts archive)
+"""
+
+
 def run(folder, *command, **options):
     done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, **options)
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
@@ -158,9 +173,32 @@ def object_library(root, generator, vitrine, folder):
     assert (folder / "order").read_text().split() == steps, "steps ran again, although nothing changed"
 
 
+def configurations(root, vitrine, folder):
+    for name, calls in (("part", ""), ("archived", ""), ("whole", "part(1); archived(2); ")):
+        function = "int main(void)" if name == "whole" else f"void {name}(int n)"
+        file = {"part": "parts", "archived": "archive", "whole": "main"}[name]
+        (folder / f"{name}.d").write_text(f"provider {name} {{ probe go(int); }};\n")
+        (folder / f"{file}.c").write_text(
+            f'#include "{name}.h"\nvoid part(int);\nvoid archived(int);\n'
+            f"{function} {{ {calls}{name.upper()}_GO({'3' if calls else 'n'}); {'return 0;' if calls else ''} }}\n")
+    (folder / "CMakeLists.txt").write_text(CONFIGURATIONS_CMAKE.format(vitrine=vitrine, root=root))
+    run(folder, "cmake", "-G", "Ninja Multi-Config", "-S", ".", "-B", "b", "-DCMAKE_CROSS_CONFIGS=all",
+        "-DCMAKE_CONFIGURATION_TYPES=Debug;Release")
+    run(folder, "ninja", "-C", "b", "all:all")
+    for configuration in ("Debug", "Release"):
+        program = f"b/{configuration}/app"
+        assert fires(vitrine, folder, program, "*:go") == [("part:go", [1]), ("archived:go", [2]), ("whole:go", [3])]
+        for line in run(folder, vitrine, "probes", program, "--json").splitlines():
+            probe = json.loads(line)
+            assert any(not site.get("stub") for site in probe["sites"]), f"{program}: calls were not replaced: {line}"
+        run(folder, vitrine, "check", program)
+    assert "no work to do" in run(folder, "ninja", "-C", "b", "all:all")
+
+
 def main(root, vitrine):
     for build in (perl, without_objects, functools.partial(object_library, root, "Ninja"),
-                  functools.partial(object_library, root, "Unix Makefiles")):
+                  functools.partial(object_library, root, "Unix Makefiles"),
+                  functools.partial(configurations, root)):
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             (folder / "dtrace").symlink_to(vitrine)
