@@ -69,6 +69,21 @@ for flags in -fuse-ld=gold -fuse-ld=lld -fuse-ld=mold -no-pie -static-pie -flto 
   echo "    $flags"
 done
 
+# Folders as absolute paths, some or all.
+for folders in LIBDIR INCLUDEDIR "LIBDIR INCLUDEDIR"; do
+  rm -rf "$work/split"
+  options=()
+  for folder in $folders; do options+=("-DCMAKE_INSTALL_$folder=$work/split/$folder"); done
+  quiet cmake -S "$source" -B "$work/build" -UCMAKE_INSTALL_LIBDIR -UCMAKE_INSTALL_INCLUDEDIR \
+    "-DCMAKE_INSTALL_PREFIX=$work/split/rest" "${options[@]}"
+  quiet cmake --build "$work/build"
+  quiet cmake --install "$work/build"
+  quiet env "PKG_CONFIG_PATH=$(dirname "$(find "$work/split" -name vitrine-publish.pc)")" \
+    make -B -C "$project" "OUT=$work/make" with_publish
+  check "$work/make/with_publish" 1 custom_labels_current_set:8 otel_thread_ctx_v1:8
+  echo "    absolute: $folders"
+done
+
 for way in FetchContent add_subdirectory; do
   quiet cmake -S "$project" -B "$work/$way" -G Ninja "-DVITRINE_SOURCE=$source" "-DVITRINE_WAY=$way"
   quiet cmake --build "$work/$way"
