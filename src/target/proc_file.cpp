@@ -240,7 +240,20 @@ InnerIdentity read_inner_identity(int proc_dir) {
   return found;
 }
 
+Result<void> require_own_proc() {
+  char name[16] = {};
+  const ssize_t length = ::readlink("/proc/self", name, sizeof name - 1);
+  if (length > 0 && name == std::to_string(::getpid())) return {};
+  return fail(ErrorCode::unsupported,
+              length > 0
+                  ? "/proc is of another PID namespace: its process IDs are not those of this one"
+                  : "/proc is not mounted, or is of another PID namespace",
+              "mount that of this PID namespace: unshare --mount-proc, nsenter --pid --mount, or "
+              "mount -t proc proc /proc");
+}
+
 Result<std::vector<pid_t>> all_processes() {
+  TRY(require_own_proc());
   struct Close {
     void operator()(DIR* directory) const { ::closedir(directory); }
   };

@@ -42,7 +42,11 @@ Result<void> read_blocking_at(int dir, const std::string& path,
 /// Its content, at most `limit` bytes of it.
 Result<std::string> read_blocking_at(int dir, const std::string& path, std::size_t limit);
 
-/// The processes that /proc shows, by number. Errors: failed.
+/// That /proc is of vitrine's PID namespace. After `unshare --pid`, or `nsenter --pid` without --mount, it is that of
+/// another one, and its numbers are those of other processes. Errors: unsupported.
+Result<void> require_own_proc();
+
+/// The processes that /proc shows, by number. Errors: failed, and as require_own_proc().
 Result<std::vector<pid_t>> all_processes();
 
 /// What we use of /proc/PID/stat and /proc/PID/task/TID/stat.

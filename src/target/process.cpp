@@ -89,6 +89,7 @@ AuxVector parse_auxv(const std::string& bytes) {
 
 Result<ProcessDirectory> ProcessDirectory::open(pid_t pid) {
   if (pid <= 0) return none(pid);
+  TRY(require_own_proc());
   auto fd = open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_RDONLY | O_DIRECTORY);
   if (!fd && fd.error().code == ErrorCode::not_found) return none(pid);
   if (!fd) return fail_while(fmt::format("process {}", pid), std::move(fd.error()));

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Two containers beside one another: a process of the other one is not taken for the one here with the same PID.
+"""Two containers beside one another: a process of the other one is not taken for the one here with the same PID. And a
+/proc that is of another PID namespace than the command: its numbers are those of other processes.
 
     pid_namespaces.py VITRINE SUBJECT
 
@@ -18,8 +19,21 @@ def expect(what, holds, found):
         raise SystemExit(f"FAILED {what}: {found}")
 
 
+def refuses(vitrine, *arguments):
+    done = subprocess.run(["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", 'sleep 60 & exec "$0" "$@"',
+                           vitrine, *arguments],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    expect(f"without a /proc of its own: {' '.join(arguments)}",
+           done.returncode == 1 and "/proc is of another PID namespace" in done.stderr, (done.returncode, done.stderr))
+
+
 def main():
     vitrine, subject = sys.argv[1:]
+    for arguments in (("profile", "2", "-d", "1s"), ("profile", "--all", "-d", "1s"), ("profile", "--", "true"),
+                      ("labels", "2"), ("context", "2"), ("probes", "2"), ("trace", "2", "func:libc:malloc"),
+                      ("trace", "--exec", "func:libc:malloc", "--", "true"), ("labels", "--", "true"),
+                      ("check", "2"), ("ps",)):
+        refuses(vitrine, *arguments)
     # PID 2 of one namespace is the subject, PID 2 of the other one only waits.
     other = subprocess.Popen([*WITHIN, "sh", "-c", '"$0" & echo $!; wait', subject], stdout=subprocess.PIPE,
                              stderr=subprocess.DEVNULL, text=True)

@@ -16,6 +16,7 @@
 
 #include "base/clock.hpp"
 #include "base/signals.hpp"
+#include "target/proc_file.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -59,6 +60,7 @@ ProcessWatch::ProcessWatch(ProcessRegistry& processes, Listener& listener, bool 
 }
 
 Result<void> ProcessWatch::add(pid_t pid) {
+  TRY(target::require_own_proc());
   const std::uint64_t there_ns = kernel_time_ns();
   FileDescriptor pidfd = open_pidfd(pid);
   if (!pidfd && errno == ESRCH)

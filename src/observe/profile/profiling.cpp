@@ -20,6 +20,7 @@
 #include "sandbox/seats.hpp"
 #include "target/cpu_events.hpp"
 #include "target/memory_reader.hpp"
+#include "target/proc_file.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -297,7 +298,7 @@ Result<void> LiveProfiling::check() const {
     return fail(ErrorCode::usage, "the frames kept of a stack must be between " +
                                       std::to_string(min_stack_depth) + " and " +
                                       std::to_string(limits::stack_depth));
-  return {};
+  return target::require_own_proc();
 }
 
 Result<void> LiveProfiling::open_profiler() {
