@@ -313,9 +313,12 @@ std::string profile_losses(const profile::Profile& profile, const ProfileTextOpt
                                 limits::stack_copy));
   out += count_line("stacks not in memory", count_of(StackEnd::unread),
                     "those pages were not resident");
-  out += count_line("incomplete stacks", count_of(StackEnd::no_rule) + count_of(StackEnd::bad),
+  out += count_line("incomplete stacks", count_of(StackEnd::no_rule),
                     "no unwind information for their last frame: compile that code with "
                     "-fasynchronous-unwind-tables or -fno-omit-frame-pointer");
+  out += count_line("invalid stacks", count_of(StackEnd::bad),
+                    "their last frame returns to no code, or to a frame below it, as while an "
+                    "exception is caught");
   out += count_line("stacks of ended processes", stacks_of_ended(profile),
                     std::string("they ended before their code was examined") +
                         (options.sees_starts ? ""
