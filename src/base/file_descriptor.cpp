@@ -1,11 +1,18 @@
 #include "base/file_descriptor.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 namespace vitrine {
+namespace {
+
+std::optional<rlimit> limit_before;  // nothing: it was not changed
+
+}  // namespace
 
 tl::expected<std::string, int> read_all(int file, std::size_t most, const std::atomic<bool>* stop) {
   constexpr std::size_t first = 4096;  // most files of /proc have less
@@ -31,6 +38,18 @@ int write_all(int file, std::span<const std::byte> bytes) {
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
   return 0;
+}
+
+void allow_many_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlimit before = limit;
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) == 0 && !limit_before) limit_before = before;
+}
+
+void restore_file_limit() {
+  if (limit_before) ::setrlimit(RLIMIT_NOFILE, &*limit_before);
 }
 
 }  // namespace vitrine

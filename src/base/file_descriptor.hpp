@@ -50,4 +50,10 @@ inline int write_all(int file, std::string_view text) {
   return write_all(file, std::as_bytes(std::span(text)));
 }
 
+/// As many open files as this process is allowed at all (its hard limit): each site of a probe and each process that is
+/// profiled takes some. Where that is refused, the limit stays.
+void allow_many_files();
+/// In a child that is to execute another program: the limit as it was before. Async-signal-safe.
+void restore_file_limit();
+
 }  // namespace vitrine

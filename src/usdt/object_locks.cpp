@@ -1,13 +1,13 @@
 #include "usdt/object_locks.hpp"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <map>
 #include <utility>
 
+#include "base/file_descriptor.hpp"
 #include "sandbox/files.hpp"
 
 namespace vitrine::usdt {
@@ -26,13 +26,6 @@ struct Opened {
 
 /// In the order in which they are locked; a file of several names (hard links) is there once.
 using Files = std::map<Identity, Opened>;
-
-void allow_many_files() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);  // if not, opening reports it
-}
 
 /// A file without locks stays unlocked.
 void lock_file(int file, int command) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -163,6 +164,32 @@ TEST(Limits, TooFewOpenFilesForBpfAreNamed) {
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("ulimit -n"));
   EXPECT_THAT(outcome.err, testing::Not(testing::StartsWith("libbpf")));
+}
+
+TEST(Limits, FilesThatCannotBeOpenedAreNotSaidToHaveNoProbes) {
+  Child child = Child::spawn({"sleep", "100"});
+  const Outcome outcome = run({"sh", "-c", "ulimit -n 10; exec \"$0\" probes \"$1\"", VITRINE,
+                               std::to_string(child.pid())});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("none of its files could be read"));
+}
+
+TEST(Limits, AsManyOpenFilesAsAreAllowedAreUsedAndNotByTheCommand) {
+  for (const char* command : {"trace func:libc:read", "profile"}) {
+    const Outcome outcome =
+        run({"sh", "-c",
+             std::string("ulimit -Sn 200; exec \"$0\" ") + command +
+                 " --exec -- sh -c 'ulimit -Sn; grep \"open files\" /proc/$PPID/limits' >&2",
+             VITRINE});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, testing::ContainsRegex("(^|\n)200\n")) << command;
+    rlimit own{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &own), 0);
+    EXPECT_THAT(outcome.err,
+                testing::ContainsRegex("Max open files +" + std::to_string(own.rlim_max)))
+        << command;
+  }
 }
 
 TEST(UserNamespace, ItsCapabilitiesDoNotCountForBpf) {

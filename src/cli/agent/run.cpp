@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/file_descriptor.hpp"
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 #include "cli/profile/outputs.hpp"

@@ -1,6 +1,7 @@
 // vitrine profile: where CPU time and waiting go, by label.
 #include <fmt/format.h>
 
+#include "base/file_descriptor.hpp"
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 #include "cli/profile/request.hpp"
@@ -128,9 +129,7 @@ class ProfileCommand : public Command {
     if (request_.sending.given()) {
       sender = TRY(request_.sending.open(request_.view.encoding));
     }
-    // Every process that is looked at costs some descriptors, and so do the files that it has mapped.
-    // Not for a command: it would inherit that.
-    if (request_.options.all) allow_many_files();
+    allow_many_files();
     auto profiling = observe::Profiling::open(request_.options);
     if (!profiling) return interrupted() ? exit_interrupted : report(profiling.error());
     if (launches) take_priority();  // by now it runs, with the priority that it was given

@@ -1,7 +1,5 @@
 #include "cli/profile/view.hpp"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -115,13 +113,6 @@ void ProfileView::spare(observe::ProfilingOptions& options,
       every ? *every : std::min(options.duration.value_or(longest), longest);
   options.time_resolution =
       std::max(options.time_resolution, interval / observe::times_of_interval);
-}
-
-void allow_many_files() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);  // if not, those that are left out are reported
 }
 
 namespace {

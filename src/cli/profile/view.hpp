@@ -81,9 +81,6 @@ class ProfileView {
   FilterOption filter_;
 };
 
-/// A process may have more descriptors open than its shell lets it: as many as it is allowed at all.
-void allow_many_files();
-
 /// Writes the outputs, sends it by `sender` (which may be null), and prints the table, or the
 /// summary where nothing else is wanted. Returns an ExitCode.
 int show_profile(const profile::Profile& selected, const ProfileView& view,

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/clock.hpp"
+#include "base/file_descriptor.hpp"
 #include "base/standard_output.hpp"
 #include "cli/output/json.hpp"
 #include "cli/output/live.hpp"
@@ -285,6 +286,7 @@ class TraceCommand : public Command {
       sender_ = TRY(
           TraceSender::open(TRY(engine_.take(signal_of(options_.query))), engine_.request_bytes()));
     options_.target.command_to_stderr = json_;
+    allow_many_files();
     auto trace = observe::Trace::open(options_);
     if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
     // What is launched runs by now, with the priority that it was given.

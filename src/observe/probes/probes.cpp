@@ -150,17 +150,18 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid, const sandbox::WorkBudget&
       ++found.left_out;
       continue;
     }
-    ++found.files;
     if (!file) {
       // Code that is no ELF file (a JIT's, a device's) has no probes, and is no fault.
       const ErrorCode code = file.error().code;
       if (code == ErrorCode::not_permitted) ++refused;
       if (code == ErrorCode::not_found && has_ended(dir))
         return fail(ErrorCode::not_found, fmt::format("process {} has ended", pid));
-      if (code != ErrorCode::malformed && code != ErrorCode::unsupported)
-        found.problems.push_back(file.error().message);
+      const bool is_no_elf = code == ErrorCode::malformed || code == ErrorCode::unsupported;
+      if (!is_no_elf) found.problems.push_back(file.error().message);
+      (is_no_elf ? found.files : found.unread) += 1;
       continue;
     }
+    ++found.files;
     if ((*file)->probes.empty() && (*file)->problems.empty() && detail_.wanted.empty()) continue;
     const auto places = biases(**file, mapped);
     for (const Address bias : places) found.modules.push_back({*file, bias});
@@ -169,7 +170,7 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid, const sandbox::WorkBudget&
           fmt::format("{}: its mappings do not match its program headers", (*file)->path));
   }
   // CAP_PERFMON shows which files another user's process has mapped, but does not open them.
-  if (refused == found.files)
+  if (refused == found.files + found.unread)
     return tl::unexpected<Error>(target::access_refused(pid, dir, "list the probes of"));
   return found;
 }

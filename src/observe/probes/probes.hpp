@@ -57,6 +57,7 @@ struct ProbeModule {
 struct ProcessProbes {
   std::vector<ProbeModule> modules;   ///< those with probes, by address
   std::size_t files = 0;              ///< how many were looked into
+  std::size_t unread = 0;             ///< how many could not be looked into
   std::size_t left_out = 0;           ///< how many were not, as the budget was spent
   std::vector<std::string> problems;  ///< files that could not be looked into, and why
 };

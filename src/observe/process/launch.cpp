@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/file_descriptor.hpp"
 #include "base/result.hpp"
 
 namespace vitrine::observe {
@@ -71,6 +72,7 @@ Result<Launched> Launched::launch(const std::vector<std::string>& command, bool 
     if (read(go[0], &word, 1) != 1) _exit(127);
     for (const int ignored : {SIGPIPE, SIGXFSZ}) ::signal(ignored, SIG_DFL);  // it would, too
     if (to_stderr) dup2(STDERR_FILENO, STDOUT_FILENO);
+    restore_file_limit();
     execvp(argv[0], argv.data());
     const int error = errno;
     [[maybe_unused]] const ssize_t sent = write(failure[1], &error, sizeof error);
