@@ -82,12 +82,19 @@ def main():
                        [*command, *STRICT, "-Wno-pedantic", *language])
             yield "enumerators, large ones in conditions", conditions, folder
 
+        def temporaries():
+            for compiler, standard, level in itertools.product(
+                    ("g++", "clang++"), ("c++14", "c++20"), ("-O0", "-O2", "-O2 -flto -fno-exceptions -fno-rtti")):
+                linker = ["-fuse-ld=lld"] if compiler == "clang++" else []
+                yield (f"temporaries, {compiler} {standard} {level}", traced, folder, "temporaries.cpp", 6,
+                       [compiler, *linker, f"-std={standard}", *level.split(), *STRICT])
+
         def evaluated_once():
             for compiler, level in itertools.product(("gcc", "clang", "g++", "clang++"), ("-O0", "-O2")):
                 language = ["-x", "c++"] if "++" in compiler else []
                 yield (f"once, {compiler} {level}", once, folder, compiler, level, *language)
 
-        return cases(evaluated_once, programs, fields, enumerators)
+        return cases(evaluated_once, temporaries, programs, fields, enumerators)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,9 @@
 #define VITRINE_DETAIL_FIRST_(first, ...) first
 #define VITRINE_DETAIL_COUNT(...) \
   VITRINE_DETAIL_COUNT_(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0)
+/* 1 if there is one, else 0. */
+#define VITRINE_DETAIL_ANY(...) \
+  VITRINE_DETAIL_COUNT_(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)
 #define VITRINE_DETAIL_COUNT_(first, a, b, c, d, e, f, g, h, i, j, k, l, count, ...) count
 
 /* VITRINE_DETAIL_MAP(m, s, first, a, b, …): m(first, 1, a) s() m(first, 2, b) s() … */

@@ -9,7 +9,7 @@
 
 /* clang-format off */
 /* An argument is written as a tuple; VITRINE_DETAIL_FIELD(what, n, tuple) is one thing about
- * argument n, where `what` is VITRINE_DETAIL_NAME, _TYPE, _BIND, _READ, _KIND, _TEXT or _OPERANDS:
+ * argument n, where `what` is VITRINE_DETAIL_NAME, _TYPE, _TAKE, _PASS, _BIND, _READ, _KIND, _TEXT or _OPERANDS:
  *
  *   (variable)                         named as it is spelt
  *   (name, value)
@@ -37,15 +37,32 @@
 #define VITRINE_DETAIL_TYPE_AS_ENUM(n, name, x, type) #type
 #define VITRINE_DETAIL_TYPE_AS_BYTES VITRINE_DETAIL_TYPE_AS_VALUE
 
-/* BIND: in C++ a reference to the value, so that it is computed once and lives as long as the probe. In
- * both languages the address that is passed, if one is: VITRINE_DETAIL_READ names it once more. */
+/* TAKE, PASS: in C++ the values are arguments of a lambda that has the probe, with a reference to each as a
+ * parameter. So they are computed once, and all temporaries live until the probe has fired, also those that a
+ * value only points at (`text().c_str()`). C++11 has no such lambda: there BIND has the references, and a
+ * temporary lives as long only if it is the value itself.
+ *
+ * BIND: in both languages the address that is passed, if one is: VITRINE_DETAIL_READ names it once more. */
 #ifdef __cplusplus
-#define VITRINE_DETAIL_BIND_AS_ENUM(n, name, x, extra) const auto& vitrine_value_##n = (x);
+#if __cplusplus >= 201402L
+#define VITRINE_DETAIL_TAKE_AS_VALUE(n, name, x, extra) const auto& vitrine_value_##n
+#define VITRINE_DETAIL_TAKE_AS_ENUM VITRINE_DETAIL_TAKE_AS_VALUE
+#define VITRINE_DETAIL_TAKE_AS_TEXT(n, name, x, length) const auto &vitrine_value_##n, const auto &vitrine_length_##n
+#define VITRINE_DETAIL_TAKE_AS_BYTES VITRINE_DETAIL_TAKE_AS_TEXT
+#define VITRINE_DETAIL_PASS_AS_VALUE(n, name, x, extra) (x)
+#define VITRINE_DETAIL_PASS_AS_ENUM VITRINE_DETAIL_PASS_AS_VALUE
+#define VITRINE_DETAIL_PASS_AS_TEXT(n, name, x, length) (x), (length)
+#define VITRINE_DETAIL_PASS_AS_BYTES VITRINE_DETAIL_PASS_AS_TEXT
+#define VITRINE_DETAIL_REFER(reference, x)
+#else
+#define VITRINE_DETAIL_REFER(reference, x) const auto& reference = (x);
+#endif
+#define VITRINE_DETAIL_BIND_AS_ENUM(n, name, x, extra) VITRINE_DETAIL_REFER(vitrine_value_##n, x)
 #define VITRINE_DETAIL_BIND_AS_VALUE(n, name, x, extra) \
   VITRINE_DETAIL_BIND_AS_ENUM(n, , x, ) \
   const auto vitrine_data_##n = VITRINE_DETAIL_DESCRIPTION(vitrine_value_##n)::vitrine_data(vitrine_value_##n);
 #define VITRINE_DETAIL_BIND_AS_TEXT(n, name, x, length) \
-  VITRINE_DETAIL_BIND_AS_ENUM(n, , x, ) const auto& vitrine_length_##n = (length);
+  VITRINE_DETAIL_BIND_AS_ENUM(n, , x, ) VITRINE_DETAIL_REFER(vitrine_length_##n, length)
 #define VITRINE_DETAIL_BOUND(variable, n, x) variable##n
 #else
 #define VITRINE_DETAIL_BIND_AS_ENUM(n, name, x, extra)
@@ -115,6 +132,8 @@
 #endif
 
 /* Over all tuples of (0, tuple, …). */
+#define VITRINE_DETAIL_EACH_TAKE(zero, n, tuple) VITRINE_DETAIL_FIELD(VITRINE_DETAIL_TAKE, n, tuple)
+#define VITRINE_DETAIL_EACH_PASS(zero, n, tuple) , VITRINE_DETAIL_FIELD(VITRINE_DETAIL_PASS, n, tuple)
 #define VITRINE_DETAIL_EACH_BIND(zero, n, tuple) VITRINE_DETAIL_FIELD(VITRINE_DETAIL_BIND, n, tuple)
 #define VITRINE_DETAIL_EACH_READ(zero, n, tuple) VITRINE_DETAIL_FIELD(VITRINE_DETAIL_READ, n, tuple)
 #define VITRINE_DETAIL_EACH_TEXT(zero, n, tuple) VITRINE_DETAIL_FIELD(VITRINE_DETAIL_TEXT, n, tuple)
@@ -142,18 +161,33 @@
   VITRINE_DETAIL_ASM_NOTE_END
 
 /* provider, name: string literals; definition: asm that defines the semaphore, or nothing. */
-#define VITRINE_DETAIL_TYPED_PROBE(provider, name, semaphore, definition, ...) \
+#define VITRINE_DETAIL_TYPED_PROBE(...) \
   do { \
-    VITRINE_DETAIL_MAP(VITRINE_DETAIL_EACH_BIND, VITRINE_DETAIL_NOTHING, __VA_ARGS__) \
-    VITRINE_DETAIL_MAP(VITRINE_DETAIL_EACH_READ, VITRINE_DETAIL_NOTHING, __VA_ARGS__) \
-    VITRINE_DETAIL_ASM_STATEMENT( \
-        VITRINE_DETAIL_ASM_PROBE(provider, name, \
-                          semaphore, VITRINE_DETAIL_TYPED_TEXT(__VA_ARGS__)) \
-        VITRINE_DETAIL_ASM_TYPED(provider, name, __VA_ARGS__) \
-        VITRINE_DETAIL_ASM_BASE definition \
-        :: VITRINE_DETAIL_TYPED_OPERANDS(__VA_ARGS__)); \
-    VITRINE_DETAIL_MAP(VITRINE_DETAIL_EACH_READ, VITRINE_DETAIL_NOTHING, __VA_ARGS__) \
+    VITRINE_DETAIL_PASTE(VITRINE_DETAIL_TYPED_WITH_, VITRINE_DETAIL_ANY(VITRINE_DETAIL_AFTER_FOUR(__VA_ARGS__)))(__VA_ARGS__) \
   } while (0)
+#define VITRINE_DETAIL_AFTER_FOUR(provider, name, semaphore, definition, ...) __VA_ARGS__
+#define VITRINE_DETAIL_TYPED_WITH_0 VITRINE_DETAIL_TYPED_STATEMENTS
+#if defined __cplusplus && __cplusplus >= 201402L
+#define VITRINE_DETAIL_TYPED_WITH_1(provider, name, semaphore, definition, ...) \
+  ::vitrine_sdt::vitrine_call_in_order{ \
+      [](VITRINE_DETAIL_MAP(VITRINE_DETAIL_EACH_TAKE, VITRINE_DETAIL_COMMA, __VA_ARGS__)) \
+          __attribute__((__always_inline__, __no_instrument_function__)) { \
+            VITRINE_DETAIL_TYPED_STATEMENTS(provider, name, semaphore, definition, __VA_ARGS__) \
+          } VITRINE_DETAIL_MAP(VITRINE_DETAIL_EACH_PASS, VITRINE_DETAIL_NOTHING, __VA_ARGS__)};
+#else
+#define VITRINE_DETAIL_TYPED_WITH_1 VITRINE_DETAIL_TYPED_STATEMENTS
+#endif
+#define VITRINE_DETAIL_COMMA() ,
+#define VITRINE_DETAIL_TYPED_STATEMENTS(provider, name, semaphore, definition, ...) \
+  VITRINE_DETAIL_MAP(VITRINE_DETAIL_EACH_BIND, VITRINE_DETAIL_NOTHING, __VA_ARGS__) \
+  VITRINE_DETAIL_MAP(VITRINE_DETAIL_EACH_READ, VITRINE_DETAIL_NOTHING, __VA_ARGS__) \
+  VITRINE_DETAIL_ASM_STATEMENT( \
+      VITRINE_DETAIL_ASM_PROBE(provider, name, \
+                        semaphore, VITRINE_DETAIL_TYPED_TEXT(__VA_ARGS__)) \
+      VITRINE_DETAIL_ASM_TYPED(provider, name, __VA_ARGS__) \
+      VITRINE_DETAIL_ASM_BASE definition \
+      :: VITRINE_DETAIL_TYPED_OPERANDS(__VA_ARGS__)); \
+  VITRINE_DETAIL_MAP(VITRINE_DETAIL_EACH_READ, VITRINE_DETAIL_NOTHING, __VA_ARGS__)
 
 /* A note of one enumerator. Its value is in two operands, as gcc has none of 64 bits that it prints as a number. */
 #ifdef __cplusplus

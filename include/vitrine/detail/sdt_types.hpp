@@ -161,6 +161,16 @@ struct vitrine_memory
     : vitrine_memory_at<vitrine_is_object_pointer<typename std::decay<vitrine_T>::type>::value ||
                         vitrine_view_kind<typename std::decay<vitrine_T>::type>::value != 0> {};
 
+/// Calls a function. In braces its arguments are computed from left to right.
+struct vitrine_call_in_order {
+  template <class vitrine_F, class... vitrine_T>
+  __attribute__((__no_instrument_function__))  // which would keep copies with probes
+  VITRINE_DETAIL_TRANSPARENT explicit vitrine_call_in_order(const vitrine_F& vitrine_function,
+                                                            const vitrine_T&... vitrine_values) {
+    vitrine_function(vitrine_values...);
+  }
+};
+
 #define VITRINE_DETAIL_KIND(x) (::vitrine_sdt::vitrine_decayed_kind<decltype((x))>::vitrine_value)
 #define VITRINE_DETAIL_DESCRIPTION(x) ::vitrine_sdt::vitrine_description<decltype((x))>
 #define VITRINE_DETAIL_DESCRIBED(n, x)                                    \
