@@ -19,6 +19,7 @@ using query::ReductionTable;
 using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 const Style plain(false);
 
@@ -154,6 +155,10 @@ TEST(ReductionText, SaysWhatIsInNoRow) {
   EXPECT_THAT(shown, HasSubstr("  2 ends in no row"));
   EXPECT_THAT(shown, HasSubstr("  3 fires lost"));
   EXPECT_THAT(shown, Not(HasSubstr("bolt")));
+  ReductionTable no_rows;
+  no_rows.unread = 4;
+  EXPECT_THAT(reduction_text(no_rows, plain, {}),
+              StartsWith("  4 fires in no row: the aggregated value "));
   EXPECT_EQ(reduction_text({}, plain, {}), "  no probe fired\n");
   EXPECT_EQ(reduction_text({}, plain, {.continues = true}), "  no probe has fired yet\n");
 }

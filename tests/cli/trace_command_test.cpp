@@ -93,6 +93,12 @@ TEST(TraceCommand, AsksWhetherAWordWasMeantAsAnArgument) {
   const Outcome sum =
       vitrine({"trace", pid_of(child), "subject:shot", "--sum", "amount", "--duration", "1ms"});
   EXPECT_THAT(sum.err, HasSubstr("'amount' is not an argument of subject:shot"));
+  const Outcome product =
+      vitrine({"trace", pid_of(child), "subject:shot", "--sum", "ratio * 2", "--duration", "1ms"});
+  EXPECT_EQ(product.status, 1);
+  EXPECT_THAT(
+      product.err,
+      HasSubstr("'ratio * 2': arithmetic requires integers: arg2 is a floating-point number"));
   EXPECT_THAT(vitrine({"trace", pid_of(child), "subject:shot", "--limit", "0"}).err,
               HasSubstr("--limit: expected a positive integer, not '0'"));
   for (const std::string condition : {"tenant == acme", "number > 3", "label.attempts > 3"})

@@ -426,9 +426,9 @@ std::string remarks(const ReductionTable& table, const ReductionLook& look) {
   const std::size_t rows = table.rows.size();
   if (rows > look.max_rows) add_count(rows - look.max_rows, "group", "not shown, each smaller");
   add_count(table.unread, "fire",
-            table.kind == ReductionKind::latency
-                ? fmt::format("in no row: {}", unread_match)
-                : "in no row: the aggregated argument could not be read, or is NaN or infinite");
+            table.kind == ReductionKind::latency ? fmt::format("in no row: {}", unread_match)
+                                                 : "in no row: the aggregated value is no number, "
+                                                   "could not be read, or is NaN or infinite");
   add_count(table.without_start, "end",
             "in no row: no start was seen (it came earlier, or without --match on another thread)");
   add_count(table.without_end, "start",
@@ -456,9 +456,11 @@ std::string key_text(const query::Key& key, query::Format format, std::uint8_t w
 
 std::string reduction_text(const ReductionTable& table, const Style& style,
                            const ReductionLook& look) {
-  if (table.rows.empty() && table.others.count == 0)
-    return style.dim(look.continues ? "  no probe has fired yet" : "  no probe fired") + '\n' +
-           remarks(table, look);
+  if (table.rows.empty() && table.others.count == 0) {
+    const std::string why = remarks(table, look);
+    if (!why.empty()) return why;
+    return style.dim(look.continues ? "  no probe has fired yet" : "  no probe fired") + '\n';
+  }
   if (table.kind == ReductionKind::histogram)
     return histograms_text(table, style, look) + remarks(table, look);
   std::string out = grid_text(table, style, look);

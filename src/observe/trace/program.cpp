@@ -394,6 +394,12 @@ bool TraceProgram::has_arguments(const query::Subject& subject) const {
   return query::argument_of(subject, arguments()).has_value();
 }
 
+std::string TraceProgram::value_problem() const {
+  if (!reduction_ || !reduction_->value || reduction_->value->kind != query::Bound::Kind::capture)
+    return {};
+  return captures_[reduction_->value->slot].problem;
+}
+
 std::vector<std::string> TraceProgram::problems() const {
   std::vector<std::string> problems;
   for (std::size_t i = 0; i < errors_.size(); ++i)

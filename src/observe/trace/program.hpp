@@ -97,6 +97,9 @@ class TraceProgram {
   }
   [[nodiscard]] bool is_function() const { return is_function_; }
 
+  /// Why the value that a reduction adds up can never be found at this site; empty: it can, or none is added up.
+  [[nodiscard]] std::string value_problem() const;
+
   /// Arguments that cannot be decoded, and why: "argument 2 (%xmm0): …".
   [[nodiscard]] std::vector<std::string> problems() const;
 

@@ -282,6 +282,10 @@ Result<void> LiveTrace::require_arguments() {
     TRY(require_names("--show", query.show, programs));
     if (!query.reduction) return {};
     const query::ReductionQuery& reduction = *query.reduction;
+    const auto has_problem = [](const auto& program) { return !program->value_problem().empty(); };
+    if (!programs.empty() && std::ranges::all_of(programs, has_problem))
+      return fail(ErrorCode::failed, fmt::format("'{}': {}", reduction.value->title,
+                                                 programs.front()->value_problem()));
     if (reduction.match)
       TRY(require_names("--match", std::span(&*reduction.match, 1), programs, true));
     return {};
