@@ -21,6 +21,17 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
+TEST(ProfileCommand, ACommandThatFailsIsReported) {
+  const auto errors_of = [](const std::string& script) {
+    const Outcome outcome = vitrine({"profile", "--", "sh", "-c", script});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(errors_of("exit 7"), HasSubstr("note: the command ended with exit code 7\n"));
+  EXPECT_THAT(errors_of("kill -SEGV $$"), HasSubstr("note: the command was ended by signal 11 ("));
+  EXPECT_THAT(errors_of("true"), Not(HasSubstr("the command")));
+}
+
 TEST(ProfileCommand, HasLabelsAndWholeStacksOfEachThread) {
   Child subject = start_subject({"burn acme", "burn globex", "traced"});
   const Seen seen = profile_json({std::to_string(subject.pid())});

@@ -31,6 +31,17 @@ Error cannot_run(const std::string& program, int error) {
   return {code, message, {}};
 }
 
+/// By its status of wait(2); empty: it did not fail, or the user ended it.
+std::string failure_of(int status) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+    return "the command ended with exit code " + std::to_string(WEXITSTATUS(status));
+  if (!WIFSIGNALED(status)) return {};
+  const int signal = WTERMSIG(status);
+  if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) return {};
+  return "the command was ended by signal " + std::to_string(signal) + " (" + strsignal(signal) +
+         ')';
+}
+
 }  // namespace
 
 Result<Launched> Launched::start(const std::vector<std::string>& command, bool to_stderr) {
@@ -125,6 +136,7 @@ Launched::Launched(Launched&& other) noexcept
     : owner_(other.owner_),
       pid_(std::exchange(other.pid_, -1)),
       reaped_(other.reaped_),
+      status_(other.status_),
       held_(std::move(other.held_)) {
   other.held_.reset();
 }
@@ -135,6 +147,7 @@ Launched& Launched::operator=(Launched&& other) noexcept {
     owner_ = other.owner_;
     pid_ = std::exchange(other.pid_, -1);
     reaped_ = other.reaped_;
+    status_ = other.status_;
     held_.reset();
     if (other.held_) held_.emplace(std::move(*other.held_));
     other.held_.reset();
@@ -161,7 +174,9 @@ bool Launched::ended() {
     return reaped_;
   }
   if (reaped_) return true;
-  const pid_t waited = waitpid(pid_, nullptr, WNOHANG);
+  int status = 0;
+  const pid_t waited = waitpid(pid_, &status, WNOHANG);
+  if (waited == pid_) status_ = status;
   // ECHILD: it has ended and the kernel has reaped it, because SIGCHLD is ignored.
   reaped_ = waited == pid_ || (waited < 0 && errno == ECHILD);
   return reaped_;
@@ -179,7 +194,8 @@ std::string Launched::end() noexcept {
   if (held_ && held_->is_held() && pid_ > 0) kill(pid_, SIGKILL);  // it has done nothing yet
   // One that cannot be let go is asked to end all the same: ended() passes on what stops it.
   if (held_ && held_->release()) held_.reset();
-  if (pid_ < 0 || ended()) return {};
+  if (pid_ < 0) return {};
+  if (ended()) return status_ ? failure_of(*status_) : std::string();
   kill(pid_, SIGTERM);
   if (ends_within(time_to_end)) return {};
   const bool killed = kill(pid_, SIGKILL) == 0;

@@ -47,7 +47,7 @@ class Launched {
   ~Launched();
 
   /// Asks a program that still runs to end (SIGTERM), and kills it when it has not after
-  /// some seconds. What there is to report; mostly nothing.
+  /// some seconds. What there is to report: of one that has ended by itself, how it failed; mostly nothing.
   std::string end() noexcept;
 
   pid_t pid() const { return pid_; }
@@ -64,6 +64,7 @@ class Launched {
   OwnProcess owner_;
   pid_t pid_ = -1;
   bool reaped_ = false;
+  std::optional<int> status_;  ///< of wait(2); nothing: not known
   std::optional<target::HeldProgram> held_;
 };
 
