@@ -19,8 +19,12 @@
 # An object library has no link to be a part of; its objects are of another target for those who link it,
 # so there the step is a command of its own.
 
-# _vitrine_usdt_command(OUT): the command, in this build or installed.
+# _vitrine_usdt_command(OUT): the command: VITRINE_COMMAND, or that of this build, or an installed one.
 function(_vitrine_usdt_command out)
+  if(VITRINE_COMMAND)
+    set(${out} ${VITRINE_COMMAND} PARENT_SCOPE)
+    return()
+  endif()
   foreach(target IN ITEMS vitrine vitrine::vitrine)
     if(TARGET ${target})
       get_target_property(kind ${target} TYPE)

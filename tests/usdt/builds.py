@@ -85,6 +85,8 @@ case "$*" in *first.d*) sleep 1;; esac
 OBJECT_CMAKE = """cmake_minimum_required(VERSION 3.20)
 project(object C)
 set(VITRINE_COMMAND {folder}/step)
+add_executable(vitrine::vitrine IMPORTED)  # as a package for another machine has it
+set_target_properties(vitrine::vitrine PROPERTIES IMPORTED_LOCATION /bin/false)
 include({root}/cmake/VitrineUsdt.cmake)
 add_library(parts OBJECT one.c two.c)
 vitrine_usdt_provider(parts first.d second.d)
