@@ -2,7 +2,8 @@
 // "What OTLP receivers require").
 //
 // - One ResourceProfiles a process, with a Profile a measure: on-CPU samples have timestamps alone
-//   (a sample is one tick), off-CPU ones a value each, and an empty period type unless it is asked for.
+//   (a sample is one tick; of samples that are not, their time is the value), off-CPU ones a value each, and an empty
+//   period type unless it is asked for.
 // - Labels are attributes of samples under their bare keys, as plain strings; ids of traces are links.
 // - What several of them refer to is in a dictionary (otlp_dictionary_writer.hpp).
 #include "profile/otlp.hpp"
@@ -47,7 +48,7 @@ struct Rows {
 };
 
 /// What the samples of a profile have; all have the same.
-enum class Shape : std::uint8_t { times, times_and_values, counts };
+enum class Shape : std::uint8_t { times, times_and_values, counts, sums };
 
 std::int64_t saturated_sum(std::int64_t a, std::int64_t b) {
   return as_signed(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
@@ -260,8 +261,8 @@ class Otlp {
       times.clear(), values.clear();
       for (std::size_t k = all.begins[i]; k < all.begins[i + 1]; ++k) {
         const Sample& sample = *all.samples[k];
-        if (shape == Shape::counts) {
-          values.push_back(as_signed(sample.count));
+        if (shape == Shape::counts || shape == Shape::sums) {
+          values.push_back(as_signed(shape == Shape::counts ? sample.count : sample.value_ns));
           continue;
         }
         for (const Sample& one : each_of(profile_, sample)) {
@@ -273,11 +274,11 @@ class Otlp {
       add_number(message, otlp::sample::stack_index, row[stack_at]);
       add_indices(message, otlp::sample::attribute_indices, attributes);
       add_number(message, otlp::sample::link_index, row[link_at]);
-      if (shape == Shape::counts)
+      if (shape == Shape::counts || shape == Shape::sums)
         values = {std::accumulate(values.begin(), values.end(), std::int64_t{0}, saturated_sum)};
       if (shape != Shape::times)
         message.add_packed_int64(otlp::sample::values, values.begin(), values.end());
-      if (shape != Shape::counts)
+      if (shape == Shape::times || shape == Shape::times_and_values)
         message.add_packed_fixed64(otlp::sample::timestamps_unix_nano, times.begin(), times.end());
     }
     profile.add_fixed64(otlp::profile::time_unix_nano, first);
@@ -287,11 +288,20 @@ class Otlp {
   std::string on_cpu(const Samples& samples) {
     std::string encoded;
     Writer profile(encoded);
-    add_value_type(profile, otlp::profile::sample_type, "samples", "count");
     const bool sums = profile_.span_ns == 0 && std::ranges::any_of(samples, [](const Sample* one) {
                         return one->count != 1;
                       });
-    add_samples(profile, samples, sums ? Shape::counts : Shape::times);
+    // Those of merged profiles of several frequencies are not, nor are all of other producers.
+    const auto period = static_cast<std::uint64_t>(period_ns(profile_));
+    const bool are_ticks = std::ranges::all_of(
+        samples, [&](const Sample* one) { return one->value_ns == one->count * period; });
+    if (are_ticks) {
+      add_value_type(profile, otlp::profile::sample_type, "samples", "count");
+      add_samples(profile, samples, sums ? Shape::counts : Shape::times);
+    } else {
+      add_value_type(profile, otlp::profile::sample_type, "cpu", "nanoseconds");
+      add_samples(profile, samples, sums ? Shape::sums : Shape::times_and_values);
+    }
     add_value_type(profile, otlp::profile::period_type, "cpu", "nanoseconds");
     add_number(profile, otlp::profile::period, period_ns(profile_));
     return encoded;

@@ -341,6 +341,25 @@ TEST(Merging, LossesAddUpAndProblemsAreToldOnce) {
   EXPECT_EQ(merged.problems.size(), small_profile().problems.size());
 }
 
+TEST_P(Files, OfSeveralFrequenciesHaveTheirTimes) {
+  Profile fast = small_profile();
+  fast.frequency = 500;
+  for (Sample& sample : fast.samples)
+    if (sample.measure == Measure::on_cpu) sample.value_ns = sample.count * 2'000'000;
+  Merge merge;
+  ASSERT_TRUE(merge.add(decoded(encoded(small_profile(), GetParam()))));
+  ASSERT_TRUE(merge.add(decoded(encoded(fast, GetParam()))));
+  const Profile both = merge.take();
+  const auto times = [](const Profile& profile) {
+    std::uint64_t sum = 0;
+    for (const Sample& sample : profile.samples)
+      if (sample.measure == Measure::on_cpu) sum += sample.value_ns;
+    return sum;
+  };
+  EXPECT_EQ(times(both), times(small_profile()) + times(fast));
+  EXPECT_EQ(times(decoded(encoded(both, GetParam()))), times(both));
+}
+
 // Comparing.
 
 /// `samples` ticks, of which a part `hot` is in the function "hot".
