@@ -80,6 +80,8 @@ class Reader {
     const auto has = [&](std::uint32_t type) {
       return std::ranges::any_of(*found, [&](const auto& one) { return one.type == type; });
     };
+    slot.named_descriptor = std::ranges::any_of(
+        *found, [&](const auto& one) { return one.type == types.descriptor && one.symbol != 0; });
     if (has(types.descriptor)) slot.accesses.push_back(Access::descriptor);
     if (has(types.module_id)) slot.accesses.push_back(Access::general_dynamic);
     if (has(types.tp_offset)) slot.accesses.push_back(Access::initial_exec);

@@ -40,6 +40,7 @@ struct SlotFacts : SymbolFacts {
   std::string_view name;
   std::uint64_t bytes = 8;       ///< that it must have
   std::vector<Access> accesses;  ///< each once
+  bool named_descriptor = false;  ///< the relocation of a TLS descriptor has its symbol
 };
 
 /// custom_labels_abi_version.

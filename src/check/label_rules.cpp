@@ -210,6 +210,21 @@ Outcome descriptor(const FileSubject& subject) {
           : "compile with -ftls-model=global-dynamic -mtls-dialect=desc -fPIC");
 }
 
+/// Readers that look for the slot's symbol among the relocations.
+Outcome descriptor_named(const FileSubject& subject, const SlotFacts& slot) {
+  if (!slot.exported) return does_not_apply("it is not exported");
+  if (subject.program)
+    return does_not_apply("a program's own slot is at a fixed offset from the thread pointer");
+  if (slot.accesses.empty() || slot.accesses.front() != Access::descriptor)
+    return does_not_apply("it is not reached by TLSDESC");
+  if (slot.named_descriptor) return holds("the relocation has the symbol");
+  return fails("the relocation has an offset, and no symbol");
+}
+
+Outcome slot_descriptor_named(const FileSubject& subject) {
+  return descriptor_named(subject, subject.labels.slot());
+}
+
 Outcome file_named(const FileSubject& subject) {
   if (subject.program) return does_not_apply("it is a program");
   if (!has_slot(subject) && subject.labels.version.any() == nullptr)
@@ -237,6 +252,9 @@ Outcome no_gap(const FileSubject& subject) {
 constexpr Profiles v0_and_v1 = labels_profiles;
 constexpr std::string_view document = "custom-labels-v0.md, custom-labels-v1.md: Exposed symbols";
 constexpr std::string_view ebpf_readers = "Parca's eBPF profiler, context-reader";
+/// For lld, a symbol that no other module can replace is known by its offset.
+constexpr std::string_view named_by_linker =
+    "link with ld.bfd, gold or mold; with lld, without -Bsymbolic and with default visibility";
 
 constexpr Rule<FileSubject> label_file_table[] = {
     {{"labels.slot-exported", v0_and_v1, required, "The slot is a dynamic symbol of the file",
@@ -279,6 +297,10 @@ constexpr Rule<FileSubject> label_file_table[] = {
       "A library's slot is reached through TLS descriptors (TLSDESC)", document,
       "compile the library for TLS descriptors", ebpf_readers},
      descriptor},
+    {{"labels.tlsdesc-symbol", v0_and_v1, advised,
+      "The relocation of a library's TLS descriptor has the symbol of the slot",
+      "no specification: a reader looks for the symbol", named_by_linker, "Parca's eBPF profiler"},
+     slot_descriptor_named},
     {{"labels.file-name", v0_and_v1, required,
       "The file name of a library is libcustomlabels*.so (v1 also customlabels.node)", document,
       "rename the file itself: a symbolic link of that name does not help, nor does "
@@ -336,6 +358,10 @@ Outcome record_descriptor(const FileSubject& subject) {
   return fails(fmt::format("it is reached by {}", access_names(slot)));
 }
 
+Outcome record_descriptor_named(const FileSubject& subject) {
+  return descriptor_named(subject, slot_of(subject));
+}
+
 constexpr Rule<FileSubject> thread_context_table[] = {
     {{"otep-4947.slot-exported", otep_4947, required,
       "otel_thread_ctx_v1 is a dynamic symbol of the file, even of a static program",
@@ -360,6 +386,11 @@ constexpr Rule<FileSubject> thread_context_table[] = {
       "compile with -ftls-model=global-dynamic and -mtls-dialect=gnu2 (x86-64) or desc (aarch64)",
       "context-reader (without --tolerate-gd-tls), OpenTelemetry eBPF profiler"},
      record_descriptor},
+    {{"otep-4947.tlsdesc-symbol", otep_4947, Weight::advised,
+      "The relocation of a library's TLS descriptor has the symbol of the slot",
+      "no specification: a reader looks for the symbol", named_by_linker,
+      "OpenTelemetry eBPF profiler"},
+     record_descriptor_named},
 };
 
 }  // namespace

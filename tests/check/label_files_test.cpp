@@ -117,6 +117,7 @@ const Wrong wrongs[] = {
     {"gd", "labels.tlsdesc", {"-mtls-dialect=gnu"}},
     {"ie", "labels.tlsdesc", {"-ftls-model=initial-exec"}},
     {"unused", "labels.tlsdesc", {"-DUNUSED"}},
+    {"no_symbol", "labels.tlsdesc-symbol", {"-fuse-ld=lld", "-Wl,-Bsymbolic", "-DCONST=const"}},
     {"versioned_file", "labels.file-name", {}, "libcustomlabels.so.1"},
     {"another_file", "labels.file-name", {}, "liblabels.so"},
 };

@@ -38,6 +38,9 @@ refuses "custom_labels_current_set is TLS GLOBAL DEFAULT, 4 bytes" "${ok[@]}" -D
 refuses "custom_labels_current_set is TLS WEAK DEFAULT" "${ok[@]}" '-DSLOT_ATTRIBUTE=__attribute__((weak))'
 refuses "custom_labels_current_set is not exported" "${ok[@]}" '-DSLOT_ATTRIBUTE=__attribute__((visibility("hidden")))'
 refuses "custom_labels_current_set has no TLS descriptor" "${ok[@]}" -ftls-model=initial-exec
+if [ "$cc" = gcc ]; then
+  refuses "with its symbol, by which readers find it" "${ok[@]}" -fuse-ld=lld -Wl,-Bsymbolic
+fi
 refuses "the soname is not libcustomlabels.so" "${model[@]}" -Wl,-soname,libcustomlabels.so.1 -Wl,-z,nodelete
 refuses "dlclose would unload it" "${model[@]}" -Wl,-soname,libcustomlabels.so
 refuses "the stack is executable" "${ok[@]}" -Wl,-z,execstack
