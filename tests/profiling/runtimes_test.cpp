@@ -86,11 +86,12 @@ TEST(Advice, OfNodeNamesTheOptionUntilItIsGiven) {
 TEST(Advice, OfJavaNamesWhatIsMissing) {
   if (!is_installed("java")) GTEST_SKIP() << "java is not installed";
   const auto source = std::filesystem::path(testing::TempDir()) / "Spin.java";
-  // With an argument, it writes a perf map of what has been compiled by then.
+  // With an argument, it writes a perf map of what has been compiled by then; "early": before that is anything.
   std::ofstream(source) << R"(class Spin {
   static long spin() { long n = 0; for (int i = 0; i < 1000000; ++i) n += i % 7; return n; }
   public static void main(String[] arguments) throws Exception {
-    for (int i = 0; i < 200; ++i) spin();
+    if (arguments.length == 0 || !arguments[0].equals("early"))
+      for (int i = 0; i < 200; ++i) spin();
     if (arguments.length != 0)
       java.lang.management.ManagementFactory.getPlatformMBeanServer().invoke(
           new javax.management.ObjectName("com.sun.management:type=DiagnosticCommand"),
@@ -109,6 +110,8 @@ TEST(Advice, OfJavaNamesWhatIsMissing) {
   const auto with_option = profiled({"java", option, source});
   EXPECT_TRUE(advises(with_option, "perf map"));
   EXPECT_FALSE(advises(with_option, option));
+  EXPECT_FALSE(advises(with_option, "newer than its perf map"));
+  EXPECT_TRUE(advises(profiled({"java", option, source, "early"}), "newer than its perf map"));
 }
 
 /// The name is all that Python is known by: this is another program, without a perf map, with one, and with one

@@ -304,7 +304,7 @@ std::string profile_losses(const profile::Profile& profile, const ProfileTextOpt
                     "use --stack-bytes to copy more");
   out += count_line(
       "stacks without their middle", count_of(StackEnd::depth),
-      fmt::format("use --stack-depth to keep more frames, up to {}", limits::stack_depth));
+      fmt::format("--stack-depth keeps 512 frames if not given, at most {}", limits::stack_depth));
   out += count_line("stacks that end in a signal handler", count_of(StackEnd::other_stack),
                     "it runs on a stack of its own: install it without SA_ONSTACK");
   out += count_line("stacks too large to copy", count_of(StackEnd::out_of_reach),

@@ -214,11 +214,16 @@ std::string remedy_of(const SampledProgram& program, const CodeSince& code,
   if (maps("libjvm.so")) {
     constexpr std::string_view map =
         "a perf map (jcmd PID Compiler.perfmap, or the agent perf-map-agent)";
-    if (jit.unnamed && jit.lacks_callers())
+    const bool has_map = jit.named;  // as it was when that was written
+    if (jit.unnamed && !has_map && jit.lacks_callers())
       return fmt::format(
           "Java code has no names or callers: start it with -XX:+PreserveFramePointer and {}", map);
     if (jit.lacks_callers())
       return "Java code has no callers: start it with -XX:+PreserveFramePointer";
+    if (jit.unnamed && has_map)
+      return "Java code that is newer than its perf map has no names: write the map again (jcmd "
+             "PID "
+             "Compiler.perfmap)";
     return jit.unnamed ? fmt::format("Java code has no names: it needs {}", map) : std::string();
   }
   if (jit.named) return {};
