@@ -148,6 +148,7 @@ void examine_kernel(std::vector<Finding>& into) {
   utsname name{};
   ::uname(&name);
   into.push_back({kernel, "release", Verdict::yes, name.release, {}});
+  into.push_back(of(kernel, "/proc", target::require_own_proc(), "of this PID namespace"));
   into.push_back(present("BTF", ::access(bpf::kernel_btf, R_OK) == 0, bpf::kernel_btf,
                          "a kernel with CONFIG_DEBUG_INFO_BTF"));
   into.push_back(present("PROCMAP_QUERY", target::kernel_has_procmap_query(),

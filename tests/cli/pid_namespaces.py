@@ -19,10 +19,14 @@ def expect(what, holds, found):
         raise SystemExit(f"FAILED {what}: {found}")
 
 
-def refuses(vitrine, *arguments):
-    done = subprocess.run(["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", 'sleep 60 & exec "$0" "$@"',
+def without_proc(vitrine, *arguments):
+    return subprocess.run(["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", 'sleep 60 & exec "$0" "$@"',
                            vitrine, *arguments],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+
+
+def refuses(vitrine, *arguments):
+    done = without_proc(vitrine, *arguments)
     expect(f"without a /proc of its own: {' '.join(arguments)}",
            done.returncode == 1 and "/proc is of another PID namespace" in done.stderr, (done.returncode, done.stderr))
 
@@ -34,6 +38,8 @@ def main():
                       ("trace", "--exec", "func:libc:malloc", "--", "true"), ("labels", "--", "true"),
                       ("check", "2"), ("ps",)):
         refuses(vitrine, *arguments)
+    found = [line for line in without_proc(vitrine, "doctor").stdout.splitlines() if line.split()[1:2] == ["/proc"]]
+    expect("doctor", len(found) == 1 and found[0].split()[0] == "no", found)
     # PID 2 of one namespace is the subject, PID 2 of the other one only waits.
     other = subprocess.Popen([*WITHIN, "sh", "-c", '"$0" & echo $!; wait', subject], stdout=subprocess.PIPE,
                              stderr=subprocess.DEVNULL, text=True)
