@@ -138,14 +138,8 @@ VERIFIED_ALONE __u64 hash_of_group(const struct vitrine_group* group) {
   return vitrine_hash_end(&state, 0, sizeof *group);
 }
 
-/// `sum`: of the group that this fire belongs to.
-static __always_inline void add_to_bucket(struct scratch* s,
-                                          const struct vitrine_site_program* program,
-                                          struct vitrine_aggregate* sum, __s32 number) {
-  if (!sum->hash) {
-    if (!has_groups(program)) fill_group(s, program);
-    sum->hash = hash_of_group(&s->group);
-  }
+/// `sum`: of the group that this fire belongs to, with its hash.
+static __always_inline void add_to_bucket(struct vitrine_aggregate* sum, __s32 number) {
   const struct vitrine_group_bucket bucket = {.group = sum->hash, .bucket = number};
   __u64* value = bpf_map_lookup_elem(&buckets, &bucket);
   if (!value) {
@@ -175,6 +169,14 @@ static __always_inline void add_to_sum(struct vitrine_aggregate* sum, __u64 valu
   if (high) __sync_fetch_and_add(&sum->sum_high, high);
 }
 
+/// What a value adds beside its bucket and the count.
+static __always_inline void add_value(struct vitrine_aggregate* sum, __u64 value, int is_signed) {
+  const __u64 ordered = is_signed ? value ^ 1ULL << 63 : value;
+  add_to_sum(sum, value, is_signed);
+  raise(&sum->most, ordered);
+  raise(&sum->least, ~ordered);
+}
+
 /// Adds one fire of program `index` to its group; `value` unless it is counted.
 static __always_inline void add_up(struct scratch* s, const struct vitrine_site_program* program,
                                    __u32 index, __u64 value, int is_signed) {
@@ -192,12 +194,25 @@ static __always_inline void add_up(struct scratch* s, const struct vitrine_site_
   }
   __sync_fetch_and_add(&sum->count, 1);
   if (program->role == VITRINE_COUNT) return;
-  const __u64 ordered = is_signed ? value ^ 1ULL << 63 : value;
-  add_to_sum(sum, value, is_signed);
-  raise(&sum->most, ordered);
-  raise(&sum->least, ~ordered);
-  if (program->role != VITRINE_SUM)
-    add_to_bucket(s, program, sum, vitrine_bucket_of(value, is_signed));
+  add_value(sum, value, is_signed);
+  if (program->role == VITRINE_SUM) return;
+  if (!sum->hash) {
+    if (!has_groups(program)) fill_group(s, program);
+    sum->hash = hash_of_group(&s->group);
+  }
+  add_to_bucket(sum, vitrine_bucket_of(value, is_signed));
+}
+
+/// Adds one fire with a value of program `index`, which has no groups. False: that takes more than its sum.
+static __always_inline int add_plainly(const struct vitrine_site_program* program, __u32 index,
+                                       __u64 value, int is_signed) {
+  struct vitrine_aggregate* sum = ungrouped_of(index);
+  const int has_buckets = program->role == VITRINE_HISTOGRAM;
+  if (!sum || (has_buckets && !sum->hash)) return 0;
+  __sync_fetch_and_add(&sum->count, 1);
+  add_value(sum, value, is_signed);
+  if (has_buckets) add_to_bucket(sum, vitrine_bucket_of(value, is_signed));
+  return 1;
 }
 
 /// False: what matches could not be read, or not as a whole, so it may be another's.

@@ -248,17 +248,10 @@ static __noinline int consider(struct scratch* s, struct fire* fire) {
   return decide(s, fire, &done) ? conclude(s, fire, done) : FIRE_ENDS_HERE;
 }
 
-/// Whether a test of a register alone rejects the fire: before anything is looked up or claimed for it,
-/// since most fires of a trace with a condition end here. An end takes its start away all the same.
-static __noinline int is_rejected_at_once(const struct fire* fire) {
-  const struct vitrine_site_program* program = fire->program;
-  const struct vitrine_test* test = &program->where.tests[0];
-  if (!program->where.first_rejects || test->subject != VITRINE_ON_ARGUMENT ||
-      program->role == VITRINE_SLOW_END)
-    return 0;
-  const __u32 index = bounded(test->index, 32);
-  if (index >= VITRINE_CAPTURES) return 0;
-  const struct vitrine_capture* capture = &program->capture[index];
+/// The value of a capture that is in a register: before anything is looked up or claimed for the fire. False: it is
+/// elsewhere.
+static __always_inline int is_in_register(const struct fire* fire,
+                                          const struct vitrine_capture* capture, __u64* value) {
   const struct vitrine_operand* operand = &capture->operand;
   if (capture->calculated || capture->form != VITRINE_CAPTURE_VALUE ||
       operand->kind != VITRINE_REGISTER || operand->size > 8 || is_short_pair(operand))
@@ -271,7 +264,32 @@ static __noinline int is_rejected_at_once(const struct fire* fire) {
   __u64 base = operand->base;
   __asm__ volatile("" : "+r"(base));
   if (base >= REGISTER_WORDS) return 0;
-  return !compares(fit(registers[base] >> (operand->shift & 63), operand), test);
+  *value = fit(registers[base] >> (operand->shift & 63), operand);
+  return 1;
+}
+
+/// Whether a test of a register alone rejects the fire: most fires of a trace with a condition end here. An end takes
+/// its start away all the same.
+static __noinline int is_rejected_at_once(const struct fire* fire) {
+  const struct vitrine_site_program* program = fire->program;
+  const struct vitrine_test* test = &program->where.tests[0];
+  if (!program->where.first_rejects || test->subject != VITRINE_ON_ARGUMENT ||
+      program->role == VITRINE_SLOW_END)
+    return 0;
+  const __u32 index = bounded(test->index, 32);
+  __u64 value = 0;
+  return index < VITRINE_CAPTURES && is_in_register(fire, &program->capture[index], &value) &&
+         !compares(value, test);
+}
+
+/// Whether the fire has been added up by a register alone. Its labels are not asked for, and it has no condition.
+static __noinline int is_added_at_once(const struct fire* fire) {
+  const struct vitrine_site_program* program = fire->program;
+  const __u32 index = bounded(program->value, 32);
+  __u64 value = 0;
+  return index < VITRINE_CAPTURES && is_in_register(fire, &program->capture[index], &value) &&
+         add_plainly(program, fire->index, value,
+                     program->capture[index].operand.flags & VITRINE_SIGNED ? 1 : 0);
 }
 
 /// With a frame of its own.
@@ -282,6 +300,13 @@ static __noinline int add_to_reduction(struct scratch* s, const struct fire* fir
 
 static __always_inline int is_plain_count(const struct vitrine_site_program* program) {
   return program->role == VITRINE_COUNT && program->where.count == 0 && !has_groups(program);
+}
+
+/// Whether values are added up of all fires together.
+static __always_inline int is_plain_sum(const struct vitrine_site_program* program) {
+  return adds_up && !carries_labels && !program->needed_labels &&
+         (program->role == VITRINE_HISTOGRAM || program->role == VITRINE_SUM) &&
+         program->where.count == 0 && !has_groups(program);
 }
 
 static __always_inline int is_start(const struct vitrine_site_program* program) {
@@ -341,6 +366,7 @@ int trace(const __u64* ctx) {
     count_plainly(fire.index);
     return 0;
   }
+  if (is_plain_sum(fire.program) && is_added_at_once(&fire)) return 0;
   struct scratch* s = claim_scratch();
   if (!s) {
     count(VITRINE_TRACE_BUSY, 1);
