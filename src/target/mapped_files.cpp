@@ -153,9 +153,10 @@ Result<sandbox::OpenedFile> open_mapped(int proc_dir, const MappedFile& file) {
   auto opened = TRY(by_live_thread(proc_dir, [&](const std::string& task) {
     auto executable = sandbox::open_regular_at(proc_dir, task + "/exe");
     if (executable && is_mapped_file(*executable, file)) return executable;
-    return open_at(proc_dir, task + "/root", O_PATH).and_then([&](const FileDescriptor& root) {
-      return sandbox::open_regular_below(root.get(), file.path);
-    });
+    const std::string link = task + "/root";
+    const auto root = open_at(proc_dir, link, O_PATH);
+    if (!root) return Result<sandbox::OpenedFile>(with_path(file.path, link, root.error()));
+    return sandbox::open_regular_below(root->get(), file.path);
   }));
   if (is_mapped_file(opened, file)) return opened;
   return fail(ErrorCode::not_found, fmt::format("{} is not the mapped file any more", file.path),

@@ -79,6 +79,15 @@ TEST(ProfileCommand, SaysWhichCapabilitiesAreMissing) {
   EXPECT_THAT(refused.err, AllOf(HasSubstr("CAP_BPF"), HasSubstr("CAP_PERFMON")));
 }
 
+TEST(ProfileCommand, AFileThatItMayNotOpenIsNamed) {
+  Child subject = start_subject({"burn acme"});
+  const Outcome outcome =
+      as_nobody("+bpf,+perfmon", {std::to_string(subject.pid()), "--duration", "1s"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("cannot open " PROFILE_SUBJECT ": Permission denied"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("cannot open task/")));
+}
+
 TEST(ProfileCommand, NeedsNoRoot) {
   Child subject = start_subject({"burn acme"});
   const Outcome outcome = as_nobody("+bpf,+perfmon,+sys_ptrace",
