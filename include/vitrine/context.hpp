@@ -59,7 +59,8 @@ class Value {
 
   Value(std::string text) : value_(std::move(text)) {}
   Value(std::string_view text) : value_(std::string(text)) {}
-  Value(const char* text) : value_(std::string(text)) {}
+  /// Null, as std::getenv may return it, is the empty text.
+  Value(const char* text) : value_(text != nullptr ? std::string(text) : std::string()) {}
   Value(std::nullptr_t) = delete;
   template <class Type, std::enable_if_t<std::is_same_v<Type, bool>, int> = 0>
   Value(Type flag) : value_(flag) {}

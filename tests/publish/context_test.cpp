@@ -83,6 +83,7 @@ TEST_F(ProcessContext, CarriesEveryTypeOfValue) {
                                 {"lowest", INT64_MIN},
                                 {"half", 0.5},
                                 {"empty", ""},
+                                {"null", std::getenv("VITRINE_TEST_NO_SUCH_VARIABLE")},
                                 {"texts", std::vector<std::string>{"a", ""}},
                                 {"flags", std::vector<bool>{true, false}},
                                 {"numbers", std::vector<std::int64_t>{1, -2}},
@@ -98,6 +99,7 @@ TEST_F(ProcessContext, CarriesEveryTypeOfValue) {
   EXPECT_EQ(value_of(decoded, "lowest"), "int_value: -9223372036854775808");
   EXPECT_EQ(value_of(decoded, "half"), "double_value: 0.5");
   EXPECT_EQ(value_of(decoded, "empty"), R"(string_value: "")");
+  EXPECT_EQ(value_of(decoded, "null"), R"(string_value: "")");
   EXPECT_EQ(value_of(decoded, "texts"),
             R"(array_value { values { string_value: "a" } values { string_value: "" } })");
   EXPECT_EQ(value_of(decoded, "flags"),
