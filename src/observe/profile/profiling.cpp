@@ -14,6 +14,7 @@
 #include "bpf/profiler.hpp"
 #include "observe/events/event_labels.hpp"
 #include "observe/process/watch.hpp"
+#include "observe/profile/names.hpp"
 #include "observe/profile/samples.hpp"
 #include "observe/profile/selection.hpp"
 #include "sandbox/file_opener.hpp"
