@@ -35,6 +35,8 @@ check_probe() {  # check_probe PROGRAM: it has its probe, with the nops of our h
 
 check_all() {  # check_all DIRECTORY OF PROGRAMS
   check "$1/with_publish" 1 custom_labels_current_set:8 otel_thread_ctx_v1:8
+  [ "$1" = "$work/make" ] ||
+    check "$1/with_publish_within" 1 custom_labels_current_set:8 otel_thread_ctx_v1:8
   check "$1/with_customlabels" 1
   check "$1/with_customlabels_v0" 0
   check_probe "$1/with_sdt"
