@@ -66,6 +66,13 @@ TEST(Delimited, ShowsWhereAValueEnds) {
   EXPECT_EQ(delimited("a=b"), "\"a=b\"");
 }
 
+TEST(CutTo, CountsColumnsAndCutsNoCharacter) {
+  EXPECT_EQ(cut_to("caf\u00e9", 4, "..."), "caf\u00e9");
+  EXPECT_EQ(cut_to("\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9", 5, "..."), "\u00e9\u00e9...");
+  EXPECT_EQ(cut_to("abcdef", 3, "\u2026"), "ab\u2026");
+  EXPECT_EQ(cut_to("abcdef", 1, "~"), "~");
+}
+
 TEST(Table, AlignsByWhatIsSeenNotByBytes) {
   const Style colour(true);
   Table table;

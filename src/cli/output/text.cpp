@@ -84,6 +84,17 @@ std::size_t width(std::string_view text) {
   return columns;
 }
 
+std::string cut_to(const std::string& text, std::size_t columns, std::string_view mark) {
+  if (width(text) <= columns) return text;
+  const std::size_t room = columns - std::min(columns, width(mark));
+  std::size_t end = 0, seen = 0;
+  for (; end < text.size(); ++end) {
+    const bool begins = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
+    if (begins && seen++ == room) break;
+  }
+  return text.substr(0, end).append(mark);
+}
+
 void Columns::fit(std::size_t column, std::size_t width) {
   if (column >= widths_.size()) widths_.resize(column + 1);
   widths_[column] = std::max(widths_[column], width);

@@ -53,6 +53,9 @@ class Style {
 /// Columns a terminal needs for `text`, colour codes not counted.
 std::size_t width(std::string_view text);
 
+/// At most so many columns of a text without colours: where it is cut, `mark` is at its end.
+std::string cut_to(const std::string& text, std::size_t columns, std::string_view mark);
+
 /// Columns as wide as the widest of their cells; the last one runs free.
 class Columns {
  public:

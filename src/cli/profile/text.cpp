@@ -158,11 +158,7 @@ std::string share(std::uint64_t part, std::uint64_t all) {
 
 /// A name from a target, without what would end its line.
 std::string short_name(std::string_view name, std::size_t columns = name_columns) {
-  std::string text = printable(name);
-  if (width(text) <= columns) return text;
-  std::size_t end = columns - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end) + "...";
+  return cut_to(printable(name), columns, "...");
 }
 
 /// "what: count (more)"; nothing, where there were none.

@@ -142,18 +142,6 @@ using query::ReductionTable;
 constexpr std::size_t narrowest_key = 8;  // a column of keys is never cut below
 constexpr std::size_t widest_share = 20;
 
-/// At most `columns` of a text without colours, the last of them an ellipsis where it is cut.
-std::string shortened(const std::string& text, std::size_t columns, bool utf8) {
-  if (width(text) <= columns) return text;
-  std::size_t end = 0, seen = 0;
-  while (end < text.size()) {
-    const bool begins = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
-    if (begins && ++seen == columns) break;
-    ++end;
-  }
-  return text.substr(0, end) + (utf8 ? "…" : "~");
-}
-
 std::string padded(const std::string& text, std::size_t columns, bool right) {
   const std::string space(columns - std::min(columns, width(text)), ' ');
   return right ? space + text : text + space;
@@ -215,7 +203,7 @@ class Grid {
     std::string out = "  ";
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (i > 0) out += "  ";
-      out += padded(shortened(cells[i], widths[i], look.utf8), widths[i], i >= keys_);
+      out += padded(cut_to(cells[i], widths[i], look.utf8 ? "…" : "~"), widths[i], i >= keys_);
     }
     return out;
   }
