@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
-#include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -20,9 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <set>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -34,6 +31,7 @@
 #include "base/per_thread.hpp"
 #include "sandbox/capabilities.hpp"
 #include "sandbox/confinement.hpp"
+#include "sandbox/mounts.hpp"
 #include "sandbox/worker.hpp"
 
 namespace vitrine::sandbox {
@@ -48,107 +46,12 @@ constexpr auto longest_opening = 30s;
 constexpr auto time_to_run = 10s;
 /// A file system that was silent is not asked again for as long.
 constexpr auto silent_for = 10s;
-/// What is known of the mounts is good for as long.
-constexpr auto mounts_known_for = 500ms;
-
 /// More than that at once, and no path is followed.
 constexpr std::size_t max_silent = 4;
 
 constexpr std::size_t copy_chunk = 1U << 20;
 constexpr std::size_t message_bytes = 16U << 10;
 constexpr const char* copy_name = "vitrine-copy";
-
-// Which file systems respond.
-
-/// In memory, on disks, and the kernel's own: none asks a program or another machine.
-constexpr std::string_view local_types[] = {
-    "bcachefs",  "bdev",     "bfs",        "binfmt_misc", "bpf",       "btrfs",    "cgroup",
-    "cgroup2",   "configfs", "cramfs",     "debugfs",     "devpts",    "devtmpfs", "efivarfs",
-    "erofs",     "exfat",    "ext2",       "ext3",        "ext4",      "f2fs",     "fusectl",
-    "hugetlbfs", "iso9660",  "jfs",        "mqueue",      "msdos",     "nilfs2",   "nsfs",
-    "ntfs3",     "overlay",  "proc",       "pstore",      "ramfs",     "reiserfs", "resctrl",
-    "romfs",     "rootfs",   "rpc_pipefs", "securityfs",  "selinuxfs", "squashfs", "sysfs",
-    "tmpfs",     "tracefs",  "ubifs",      "udf",         "vfat",      "xfs",      "zfs"};
-
-/// By statfs(2), which the opener alone calls: it asks the server, too.
-constexpr std::uint32_t local_magics[] = {0xca451a4e /* bcachefs */,
-                                          BTRFS_SUPER_MAGIC,
-                                          CRAMFS_MAGIC,
-                                          EXT4_SUPER_MAGIC,
-                                          0xe0f5e1e2 /* erofs */,
-                                          F2FS_SUPER_MAGIC,
-                                          HUGETLBFS_MAGIC,
-                                          ISOFS_SUPER_MAGIC,
-                                          MSDOS_SUPER_MAGIC,
-                                          NILFS_SUPER_MAGIC,
-                                          OVERLAYFS_SUPER_MAGIC,
-                                          PROC_SUPER_MAGIC,
-                                          RAMFS_MAGIC,
-                                          REISERFS_SUPER_MAGIC,
-                                          SQUASHFS_MAGIC,
-                                          SYSFS_MAGIC,
-                                          TMPFS_MAGIC,
-                                          UDF_SUPER_MAGIC,
-                                          0x2011bab0 /* exfat */,
-                                          0x58465342 /* xfs */,
-                                          0x3153464a /* jfs */,
-                                          0x2fc12fc1 /* zfs */,
-                                          0x7366746e /* ntfs3 */};
-
-/// Of other machines: reading and closing there ends when the reader is killed.
-constexpr std::uint32_t network_magics[] = {NFS_SUPER_MAGIC, 0xff534d42 /* cifs */,
-                                            0xfe534d42 /* smb2 */, CEPH_SUPER_MAGIC};
-
-/// The mounts of vitrine's namespace.
-class Mounts {
- public:
-  static Mounts& now() {
-    Mounts& mounts = PerThread<Mounts>::get();
-    if (FileOpener::Clock::now() - mounts.read_ > mounts_known_for) mounts.read();
-    return mounts;
-  }
-
-  [[nodiscard]] bool is_in_namespace(std::uint64_t mount) const {
-    return local_.contains(mount) || others_.contains(mount);
-  }
-  [[nodiscard]] bool is_local(std::uint64_t mount) const { return local_.contains(mount); }
-  [[nodiscard]] bool all_local() const { return !local_.empty() && others_.empty(); }
-
- private:
-  /// "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue"
-  void read() {
-    local_.clear();
-    others_.clear();
-    std::ifstream file("/proc/self/mountinfo");
-    for (std::string line; std::getline(file, line);) {
-      const std::size_t end = line.find(" - ");
-      if (end == line.npos) continue;
-      const std::size_t type = end + 3;
-      const std::string_view name =
-          std::string_view(line).substr(type, line.find(' ', type) - type);
-      const bool is_local = std::ranges::find(local_types, name) != std::ranges::end(local_types);
-      (is_local ? local_ : others_).insert(std::strtoull(line.c_str(), nullptr, 10));
-    }
-    read_ = FileOpener::Clock::now();
-  }
-
-  std::set<std::uint64_t> local_, others_;  // by the kernel's number
-  FileOpener::Clock::time_point read_{};
-};
-
-}  // namespace
-
-bool responds(int handle) {
-  const PlaceIdentity place = place_identity(handle);
-  return place.mount != 0 && Mounts::now().is_local(place.mount);
-}
-
-bool all_respond(int directory) {
-  if (!Mounts::now().all_local()) return false;
-  return directory == AT_FDCWD || Mounts::now().is_in_namespace(place_identity(directory).mount);
-}
-
-namespace {
 
 // What the opener does.
 
@@ -270,15 +173,11 @@ class Opener {
     struct statfs status {};
     if (::fstatfs(file.get(), &status) != 0)
       return fail(code_of_errno(errno), fmt::format("{}: {}", request.path, std::strerror(errno)));
-    const auto magic = static_cast<std::uint32_t>(status.f_type);
-    const auto is_one_of = [&](std::span<const std::uint32_t> magics) {
-      return std::ranges::find(magics, magic) != magics.end();
-    };
+    const Server server = server_of(static_cast<std::uint32_t>(status.f_type));
     // The caller reads what belongs to an owner, not a process that can be killed.
     const bool by_caller = request.named == Named::owned;
-    const bool is_local = is_one_of(local_magics);
-    if (is_local || (is_one_of(network_magics) && !by_caller)) {
-      if (!is_local) touch(file.get());
+    if (server == Server::none || (server == Server::machine && !by_caller)) {
+      if (server != Server::none) touch(file.get());
       into = std::move(file);
       return ResponseMessage{false};
     }

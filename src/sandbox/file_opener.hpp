@@ -59,11 +59,6 @@ struct OpenRequest {
 /// Opens it without more ado: this process waits for whatever serves it.
 Result<OpenedFile> open_at_once(const OpenRequest& request);
 
-/// Whether an open file (O_PATH) is on a file system that is assumed to respond. Asks no server.
-bool responds(int handle);
-/// Whether all mounts that paths below this directory lead to are; false, too: that is not known.
-bool all_respond(int directory);
-
 class FileOpener {
  public:
   using Clock = std::chrono::steady_clock;

@@ -24,6 +24,7 @@
 
 #include "base/limits.hpp"
 #include "sandbox/file_opener.hpp"
+#include "sandbox/mounts.hpp"
 
 namespace vitrine::sandbox {
 

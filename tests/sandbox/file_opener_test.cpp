@@ -22,6 +22,7 @@
 #include "sandbox/capabilities.hpp"
 #include "sandbox/child.hpp"
 #include "sandbox/files.hpp"
+#include "sandbox/mounts.hpp"
 #include "sandbox/place.hpp"
 #include "support/served_file.h"
 
