@@ -38,8 +38,8 @@ struct SymbolFacts {
 
 struct SlotFacts : SymbolFacts {
   std::string_view name;
-  std::uint64_t bytes = 8;       ///< that it must have
-  std::vector<Access> accesses;  ///< each once
+  std::uint64_t bytes = 8;        ///< that it must have
+  std::vector<Access> accesses;   ///< each once
   bool named_descriptor = false;  ///< the relocation of a TLS descriptor has its symbol
 };
 
