@@ -4,7 +4,7 @@
 harmless='__cxa_atexit|__dso_handle|__errno_location|__gxx_personality_v0|_GLOBAL_OFFSET_TABLE_
 _Unwind_Resume|_ZdlPvm?|__stack_chk_fail|__tls_get_addr
 free|bcmp|mem(chr|cmp|cpy|move|set)|strlen|strerror_r|getpid|secure_getenv|sysconf
-pthread_mutex_(lock|unlock)'
+pthread_mutex_(lock|unlock)|pthread_key_delete'
 pattern="^($(printf %s "$harmless" | tr '\n' '|'))\$"
 names() { nm "$@" 2>/dev/null | awk 'NF >= 2 { print $NF }' | sort -u; }
 work=$(mktemp -d)
