@@ -103,7 +103,7 @@ check "trace: the stack of a fire" '\(anonymous namespace\)::pay' -- vitrine tra
 check "trace of a file, in every process" 'shop:request_end\(id=[0-9]+, status=(ok|declined)\).*trace=' \
   -- vitrine trace $here/vitrine-demo-service shop:request_end --limit 40 --duration 30s
 check "trace of a command, from its start" 'shop:request_start\(id=1, path="/[a-z]+"\).*tenant=' \
-  -- vitrine trace shop:request_start --limit 6 --duration 30s --exec -- $here/vitrine-demo-service --seconds 10
+  -- vitrine trace shop:request_start --limit 40 --duration 30s --exec -- $here/vitrine-demo-service --seconds 10
 
 # A DOF provider, which fires when it is told to: until the trace has seen some.
 while sleep 1; do echo 'fire 2' >&3; done &
