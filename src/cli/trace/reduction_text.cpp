@@ -445,7 +445,7 @@ std::string key_text(const query::Key& key, query::Format format, std::uint8_t w
 std::string reduction_text(const ReductionTable& table, const Style& style,
                            const ReductionLook& look) {
   if (table.rows.empty() && table.others.count == 0) {
-    const std::string why = remarks(table, look);
+    std::string why = remarks(table, look);
     if (!why.empty()) return why;
     return style.dim(look.continues ? "  no probe has fired yet" : "  no probe fired") + '\n';
   }
