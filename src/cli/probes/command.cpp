@@ -265,8 +265,9 @@ class ProbesCommand : public Command {
       if (!show(*module.file, module.bias, pid)) return false;
     }
     if (found->files == 0 && found->unread != 0)
-      return fail_with(
-          {ErrorCode::failed, fmt::format("process {}: none of its files could be read", pid), {}});
+      return fail_with({ErrorCode::failed,
+                        fmt::format("process {}: none of its files could be read", pid),
+                        "the notes above have the reasons"});
     if (probes == 0 && !json_ && patterns_.empty())
       write_output(fmt::format("process {}: no probes in any of its {} files{}\n", pid,
                                found->files, found->unread == 0 ? "" : " that could be read"));

@@ -284,8 +284,10 @@ Result<void> LiveTrace::require_arguments() {
     const query::ReductionQuery& reduction = *query.reduction;
     const auto has_problem = [](const auto& program) { return !program->value_problem().empty(); };
     if (!programs.empty() && std::ranges::all_of(programs, has_problem))
-      return fail(ErrorCode::failed, fmt::format("'{}': {}", reduction.value->title,
-                                                 programs.front()->value_problem()));
+      return fail(
+          ErrorCode::failed,
+          fmt::format("'{}': {}", reduction.value->title, programs.front()->value_problem()),
+          "`vitrine probes` lists the arguments of each probe and their types");
     if (reduction.match)
       TRY(require_names("--match", std::span(&*reduction.match, 1), programs, true));
     return {};
