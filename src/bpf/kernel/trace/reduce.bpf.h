@@ -169,12 +169,21 @@ static __always_inline void add_to_sum(struct vitrine_aggregate* sum, __u64 valu
   if (high) __sync_fetch_and_add(&sum->sum_high, high);
 }
 
-/// What a value adds beside its bucket and the count.
-static __always_inline void add_value(struct vitrine_aggregate* sum, __u64 value, int is_signed) {
+static __always_inline int has_buckets(const struct vitrine_site_program* program) {
+  return program->role != VITRINE_COUNT && program->role != VITRINE_SUM;
+}
+
+/// One fire; `value` unless it is counted. With buckets `sum` has its hash.
+static __always_inline void add_fire(struct vitrine_aggregate* sum,
+                                     const struct vitrine_site_program* program, __u64 value,
+                                     int is_signed) {
+  __sync_fetch_and_add(&sum->count, 1);
+  if (program->role == VITRINE_COUNT) return;
   const __u64 ordered = is_signed ? value ^ 1ULL << 63 : value;
   add_to_sum(sum, value, is_signed);
   raise(&sum->most, ordered);
   raise(&sum->least, ~ordered);
+  if (has_buckets(program)) add_to_bucket(sum, vitrine_bucket_of(value, is_signed));
 }
 
 /// Adds one fire of program `index` to its group; `value` unless it is counted.
@@ -192,26 +201,19 @@ static __always_inline void add_up(struct scratch* s, const struct vitrine_site_
     sum = others_of(s, program, index);
     if (!sum) return;
   }
-  __sync_fetch_and_add(&sum->count, 1);
-  if (program->role == VITRINE_COUNT) return;
-  add_value(sum, value, is_signed);
-  if (program->role == VITRINE_SUM) return;
-  if (!sum->hash) {
+  if (has_buckets(program) && !sum->hash) {
     if (!has_groups(program)) fill_group(s, program);
     sum->hash = hash_of_group(&s->group);
   }
-  add_to_bucket(sum, vitrine_bucket_of(value, is_signed));
+  add_fire(sum, program, value, is_signed);
 }
 
 /// Adds one fire with a value of program `index`, which has no groups. False: that takes more than its sum.
 static __always_inline int add_plainly(const struct vitrine_site_program* program, __u32 index,
                                        __u64 value, int is_signed) {
   struct vitrine_aggregate* sum = ungrouped_of(index);
-  const int has_buckets = program->role == VITRINE_HISTOGRAM;
-  if (!sum || (has_buckets && !sum->hash)) return 0;
-  __sync_fetch_and_add(&sum->count, 1);
-  add_value(sum, value, is_signed);
-  if (has_buckets) add_to_bucket(sum, vitrine_bucket_of(value, is_signed));
+  if (!sum || (has_buckets(program) && !sum->hash)) return 0;
+  add_fire(sum, program, value, is_signed);
   return 1;
 }
 
