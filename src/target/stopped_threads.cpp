@@ -49,6 +49,9 @@ constexpr std::size_t max_at_once = 16;
 constexpr std::size_t max_late = 16;
 constexpr int part_of_deadline = 10;
 
+/// To seize one thread, which an exec may end each time.
+constexpr int max_tries = 3;
+
 /// What the tracer reports of one thread.
 struct Report {
   enum class What : std::uint32_t {
@@ -93,8 +96,14 @@ class Tracer {
   /// Asks a thread to stop.
   void ask(std::uint32_t index, pid_t tid) {
     seizing_ = index + 1;
-    const long seized = ::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr);
-    const int error = errno;
+    long seized = -1;
+    int error = EPERM;
+    // Refused, too, is a leader that ended while this waited for the end of an exec: another thread
+    // has its number then.
+    for (int tries = 0; seized != 0 && error == EPERM && tries < max_tries; ++tries) {
+      seized = ::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr);
+      error = errno;
+    }
     seizing_ = 0;
     if (seized != 0)
       return report_({index, Report::What::refused, static_cast<std::uint64_t>(error)});
@@ -203,6 +212,9 @@ class Visits {
   Visits(const Process& process, std::span<const pid_t> tids, const StoppedVisitor& visit)
       : process_(process), tids_(tids), visit_(visit), reported_(tids.size()) {}
 
+  /// The process, or thread, that traces for these visits.
+  void are_traced_by(pid_t tracer) { own_tracer_ = tracer; }
+
   void take(const Report& report) {
     if (report.index >= tids_.size() || reported_[report.index]) return;
     reported_[report.index] = true;
@@ -258,7 +270,9 @@ class Visits {
     // For a thread that is ending, ptrace fails with EPERM.
     if (error == ESRCH || !is_live(process_.proc_dir(), tid)) return ended(tid);
     const auto tracer = tracer_of(process_.proc_dir(), tid);
-    if (!tracer) return ended(tid);
+    // Ours already: another thread, which was seized before, has executed a program, and has the
+    // leader's number since.
+    if (!tracer || tracer->pid == own_tracer_) return ended(tid);
     if (tracer->pid != 0)
       return {ErrorCode::not_permitted,
               fmt::format("thread {} is already traced, by process {}", tid, tracer->name()),
@@ -270,6 +284,7 @@ class Visits {
   std::span<const pid_t> tids_;
   const StoppedVisitor& visit_;
   std::vector<bool> reported_;
+  pid_t own_tracer_ = -1;
 };
 
 /// Beyond the deadline, without a word from the tracing process, before it counts as stuck.
@@ -327,6 +342,7 @@ bool visit_by_process(Visits& visits, const Process& process, std::span<const pi
       sandbox::Kind::forked, [&] { trace_in_child(its.get(), parent, tids, deadline, *seizing); });
   if (!child) return false;
   its = FileDescriptor();
+  visits.are_traced_by(child->pid());
   // At its end the kernel lets go of all that it traces.
   for (auto last = Clock::now();;) {
     if (cancel != nullptr && cancel->load()) return true;
@@ -359,6 +375,7 @@ void visit_by_thread(Visits& visits, std::span<const pid_t> tids,
   std::exception_ptr failure;
   const auto visit = [&] {
     try {
+      visits.are_traced_by(::gettid());
       Seizing seizing = 0;
       Tracer(
           deadline, [&](const Report& report) { visits.take(report); }, seizing)

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -80,6 +81,28 @@ TEST_F(StoppedThreads, AreLeftInPeaceOnceItIsCancelled) {
   EXPECT_EQ(visits, 1U);
   for (const pid_t tid : tids) EXPECT_EQ(status_of(tid, "TracerPid"), "0");
   EXPECT_EQ(subject.ask("join"), "joined");
+}
+
+// Where the ids of threads have begun anew, a thread that executes may be seized before the leader
+// whose number it gets.
+TEST(ThreadExec, HasNoOtherTracer) {
+  const test::Child subject = test::Child::spawn({THREAD_EXEC});
+  const Process process = *Process::open(subject.pid());
+  std::size_t visits = 0, ended = 0;
+  // As often as the order of events that this is about takes.
+  for (const auto end = std::chrono::steady_clock::now() + 1s;
+       std::chrono::steady_clock::now() < end;) {
+    auto tids = *thread_ids(process.proc_dir());
+    std::reverse(tids.begin(), tids.end());
+    visit_stopped(process, tids, 20s, nullptr, [&](std::size_t, const Result<Address>& tp) {
+      ++(tp ? visits : ended);
+      if (!tp) {
+        EXPECT_EQ(tp.error().code, ErrorCode::not_found) << tp.error().message;
+      }
+    });
+  }
+  EXPECT_GT(visits, 0U);
+  EXPECT_GT(ended, 0U);
 }
 
 class StuckExec : public testing::Test {
