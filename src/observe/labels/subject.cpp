@@ -65,8 +65,10 @@ Result<Snapshot> Subject::read_unchanged(const std::atomic<bool>* stop,
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
     const Change found = TRY(change);
     if (definitions().empty()) return tl::unexpected(why_none());
-    auto snapshot = TRY(read(found));
-    // What was found out before the reading must have held to its end.
+    auto snapshot = read(found);
+    if (!snapshot && snapshot.error().code == ErrorCode::interrupted) return snapshot;
+    // What was found out before the reading must have held to its end. Nor can what it changed then have
+    // failed for a reason that holds: threads that an exec ends cannot be stopped.
     change = refresh_definitions(sandbox::WorkBudget(stop));
     if (change && *change == Change::none) return snapshot;
     if (stop != nullptr && stop->load())

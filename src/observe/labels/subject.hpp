@@ -67,9 +67,9 @@ class Subject {
   /// context, whose key map only grows.
   Result<Change> refresh_definitions(const sandbox::WorkBudget& budget = sandbox::WorkBudget());
 
-  /// Calls `read` with what a refresh before it changed, again until nothing has changed during it.
-  /// `stop`: null, or ends it when it becomes true. Errors: those of refresh() and `read`; the
-  /// reason why it has no definitions; interrupted (stopped, or it changed each time).
+  /// Calls `read` with what a refresh before it changed, again until nothing has changed during it,
+  /// whether it succeeded or not. `stop`: null, or ends it when it becomes true. Errors: those of
+  /// refresh() and `read`; the reason why it has no definitions; interrupted (stopped, or it changed each time).
   Result<Snapshot> read_unchanged(const std::atomic<bool>* stop,
                                   const std::function<Result<Snapshot>(Change)>& read);
 
