@@ -270,8 +270,8 @@ class Visits {
     // For a thread that is ending, ptrace fails with EPERM.
     if (error == ESRCH || !is_live(process_.proc_dir(), tid)) return ended(tid);
     const auto tracer = tracer_of(process_.proc_dir(), tid);
-    // Ours already: another thread, which was seized before, has executed a program, and has the
-    // leader's number since.
+    // Traced by this tracer: another thread, seized before, has executed a program and now has the
+    // leader's number.
     if (!tracer || tracer->pid == own_tracer_) return ended(tid);
     if (tracer->pid != 0)
       return {ErrorCode::not_permitted,
