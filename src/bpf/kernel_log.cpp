@@ -48,13 +48,15 @@ std::string last_line(const std::string& text) {
 }
 
 /// Why the verifier refuses a program: the line before its statistics, with which its log ends. nullopt:
-/// it has not looked at one.
+/// it has not looked at one, or says nothing else of it.
 std::optional<std::string> verifier_reason(const std::string& text) {
   const std::size_t statistics = text.rfind("\nprocessed ");
   if (statistics == std::string::npos || statistics == 0) return std::nullopt;
   const std::size_t before = text.rfind('\n', statistics - 1);
   const std::size_t begin = before == std::string::npos ? 0 : before + 1;
-  return text.substr(begin, statistics - begin);
+  const std::string reason = text.substr(begin, statistics - begin);
+  if (reason.find("BEGIN PROG LOAD LOG") != std::string::npos) return std::nullopt;
+  return reason;
 }
 
 bool kernel_describes(const char* name, __u32 kind) {

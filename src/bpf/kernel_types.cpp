@@ -31,8 +31,7 @@ constexpr std::size_t max_bytes = 256U << 20;
 constexpr unsigned deepest = 32;  ///< structs, arrays and modifiers within each other
 
 /// Those of kernel/kernel_types.bpf.h that programs look into: one that lacks here is not found by libbpf.
-constexpr const char* structs_of_programs[] = {"bpf_iter__bpf_map_elem",
-                                               "bpf_iter__task",
+constexpr const char* structs_of_programs[] = {"bpf_iter__task",
                                                "bpf_iter_meta",
                                                "file",
                                                "inode",

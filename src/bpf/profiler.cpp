@@ -45,6 +45,13 @@ constexpr std::uint32_t refused_subjects = 16 * 1024, refused_processes = 8 * 10
 /// How long renew_rows() may take to catch up with what has been sampled.
 constexpr std::chrono::seconds longest_renewal{1};
 
+/// Runs a program of SEC("syscall") once. Returns an errno.
+int run(const bpf_program* program) {
+  bpf_test_run_opts options{};
+  options.sz = sizeof options;
+  return -bpf_prog_test_run_opts(bpf_program__fd(program), &options);
+}
+
 /// Rows, and the mapping that has them.
 struct MappedRows {
   explicit MappedRows(MappedArray<vitrine_row> array)
@@ -99,9 +106,7 @@ class LoadedProfiler final : public Profiler {
                          "the spans of a profile")),
                      span_places());
     if (options_.off_cpu) {
-      bpf_test_run_opts run{};
-      run.sz = sizeof run;
-      bpf_prog_test_run_opts(bpf_program__fd(program_->progs.find_scheduler), &run);
+      run(program_->progs.find_scheduler);
       const __u32 only = 0;
       const vitrine_unused_blocks unused{0, blocks(), 0};
       if (bpf_map_update_elem(fd(program_->maps.unused_blocks), &only, &unused, BPF_ANY) != 0)
@@ -152,7 +157,7 @@ class LoadedProfiler final : public Profiler {
     if (links_.empty() || !options_.off_cpu) return {};
     const KernelLog log;
     program_->bss->cut_ns = until_ns;
-    if (const int error = run_silently(program_->progs.cut, program_->maps.pending))
+    if (const int error = run(program_->progs.cut))
       return tl::unexpected(log.error("read the threads that are off their CPUs", error));
     return {};
   }
@@ -175,10 +180,7 @@ class LoadedProfiler final : public Profiler {
   std::optional<std::string> kernel_function(std::uint64_t address) override {
     const std::lock_guard lock(naming_);
     program_->bss->named_address = address;
-    bpf_test_run_opts run{};
-    run.sz = sizeof run;
-    if (bpf_prog_test_run_opts(bpf_program__fd(program_->progs.name_address), &run) != 0)
-      return std::nullopt;
+    if (run(program_->progs.name_address) != 0) return std::nullopt;
     const char(&text)[VITRINE_KERNEL_NAME] = program_->bss->name_of_address;
     const std::string_view name(text, ::strnlen(text, sizeof text));
     if (name.starts_with("0x")) return std::string();

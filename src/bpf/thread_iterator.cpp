@@ -21,17 +21,11 @@
 #include "bpf/kernel_log.hpp"
 
 namespace vitrine::bpf {
+namespace {
 
-int run_silently(const bpf_program* program, const bpf_map* elements) {
-  bpf_iter_link_info which{};
-  bpf_iter_attach_opts options{};
-  options.sz = sizeof options;
-  if (elements != nullptr) {
-    which.map.map_fd = static_cast<__u32>(bpf_map__fd(elements));
-    options.link_info = &which;
-    options.link_info_len = sizeof which;
-  }
-  bpf_link* link = bpf_program__attach_iter(program, &options);
+/// Runs an iterator that emits nothing on every task there is: what it does is in maps. Returns an errno.
+int run_silently(const bpf_program* program) {
+  bpf_link* link = bpf_program__attach_iter(program, nullptr);
   if (link == nullptr) return errno;
   const int fd = bpf_iter_create(bpf_link__fd(link));
   int error = fd < 0 ? errno : 0;
@@ -48,8 +42,6 @@ int run_silently(const bpf_program* program, const bpf_map* elements) {
   bpf_link__destroy(link);
   return error;
 }
-
-namespace {
 
 /// One read(2) of an iterator gives at most eight pages.
 constexpr std::size_t threads_per_read = 8 * 4096 / sizeof(vitrine_thread);

@@ -98,15 +98,6 @@ struct bpf_iter_meta {
   struct seq_file* seq;
 };
 
-struct bpf_map;
-
-struct bpf_iter__bpf_map_elem {
-  struct bpf_iter_meta* meta;
-  struct bpf_map* map;
-  void* key;
-  void* value;
-};
-
 struct bpf_iter__task {
   struct bpf_iter_meta* meta;
   struct task_struct* task;

@@ -187,13 +187,15 @@ int name_address(const void* ctx) {
 /// Until when cut() reports threads that are off; written by the loader.
 __u64 cut_ns;
 
-/// Of each pending thread.
-SEC("iter/bpf_map_elem")
-int cut(struct bpf_iter__bpf_map_elem* ctx) {
-  const __u32* key = ctx->key;
-  if (!key) return 0;
-  __u32 tid = *key;
-  struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
-  if (entry) cut_pending(entry, cut_ns);
+static long cut_one(void* map, const __u32* tid, struct vitrine_pending* entry, void* unused) {
+  (void)map, (void)tid, (void)unused;
+  cut_pending(entry, cut_ns);
+  return 0;
+}
+
+/// Run by the loader. Not an iterator of the map: some kernels refuse those, whoever asks for them.
+SEC("syscall")
+int cut(const void* ctx) {
+  bpf_for_each_map_elem(&pending, cut_one, NULL, 0);
   return 0;
 }
