@@ -281,7 +281,7 @@ void slowdowns() {
   };
   slowdown("off-CPU: two switches of threads", "switch 5000", off_cpu({}));
   slowdown("off-CPU, --min-block 1ms: the same", "switch 5000", off_cpu({"--min-block", "1ms"}));
-  slowdown("perf record -g of switches: two, and work", "hop 5000",
+  slowdown("perf -g, two of 50,000 switches a second", "hop 5000",
            [](const std::string& pid, const std::string& output) {
              return bench::Words{"perf", "record", "-q",   "-e", "sched:sched_switch",
                                  "-g",   "-o",     output, "-p", pid};

@@ -3,11 +3,13 @@
 //   run COUNT       that many pieces of work, some 20 us each, ten calls deep, with labels in force
 //   deep COUNT      the same in stacks of 23 frames
 //   switch COUNT    a byte goes to another thread and back that often: two threads leave their CPU
-//   hop COUNT       the same with some work before each: on one CPU, 50,000 leave it in a second or more
+//   hop COUNT       the same with so much work before each that on one CPU 50,000 leave it in a second (as measured
+//                   at the first such line)
 //
 // and it prints the nanoseconds that one took.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -21,8 +23,7 @@ namespace {
 namespace labels = vitrine::labels;
 volatile std::uint64_t sink;
 
-/// Some 15 us.
-constexpr int steps_of_hop = 16'000;
+constexpr double nanoseconds_of_hop = 1e9 / 50'000;
 
 std::uint64_t compute(int steps) {
   std::uint64_t hash = sink;
@@ -76,6 +77,20 @@ void switch_to_and_fro(long count, int steps) {
   }
 }
 
+double nanoseconds_of(auto&& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+  return took.count();
+}
+
+int measured_steps_of_hop() {
+  constexpr int tries = 20'000, steps = 20'000'000;
+  const double alone = nanoseconds_of([] { switch_to_and_fro(tries, 0); }) / (2 * tries);
+  const double step = nanoseconds_of([] { sink = compute(steps); }) / steps;
+  return static_cast<int>(std::max(nanoseconds_of_hop - alone, 0.0) / step);
+}
+
 }  // namespace
 
 int main() {
@@ -85,15 +100,18 @@ int main() {
   char what[16];
   long count = 0;
   while (std::scanf("%15s %ld", what, &count) == 2) {
-    const auto begin = std::chrono::steady_clock::now();
-    if (*what == 's')
-      switch_to_and_fro(count, 0);
-    else if (*what == 'h')
-      switch_to_and_fro(count, steps_of_hop);
-    else
-      run(count, *what == 'r' ? 10 : 18);
-    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-    std::printf("%.1f\n", took.count() / static_cast<double>(count));
+    const auto steps_of_hop = [] {
+      static const int measured = measured_steps_of_hop();
+      return measured;
+    };
+    const int steps = *what == 'h' ? steps_of_hop() : 0;
+    const double took = nanoseconds_of([&] {
+      if (*what == 's' || *what == 'h')
+        switch_to_and_fro(count, steps);
+      else
+        run(count, *what == 'r' ? 10 : 18);
+    });
+    std::printf("%.1f\n", took / static_cast<double>(count));
     std::fflush(stdout);
   }
   std::_Exit(0);
