@@ -33,6 +33,8 @@ constexpr LabelLimits within_hard_caps(LabelLimits asked) {
 /// is a small integer that was taken for a pointer.
 inline constexpr std::uint64_t lowest_address = 64 * 1024;
 
+inline constexpr unsigned sampling_frequency = 10'000;  ///< samples a second a CPU
+
 inline constexpr std::size_t context_payload_bytes = 1U << 20;  ///< eBPF profiler takes 64 KiB
 inline constexpr std::size_t context_attributes = 1024;         ///< per message list
 inline constexpr std::size_t context_nesting = 16;              ///< AnyValue depth

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string>
 #include <string_view>
 #include <thread>
 
+#include "base/limits.hpp"
 #include "target/proc_file.hpp"
 
 namespace vitrine::target {
@@ -37,6 +39,12 @@ std::vector<int> parse_cpus(std::string_view list) {
 }
 
 }  // namespace
+
+Result<void> require_sampling_frequency(unsigned frequency) {
+  if (frequency != 0 && frequency <= limits::sampling_frequency) return {};
+  return fail(ErrorCode::usage, "the sampling frequency must be between 1 and " +
+                                    std::to_string(limits::sampling_frequency) + " Hz");
+}
 
 std::vector<int> online_cpus() {
   std::vector<int> cpus;

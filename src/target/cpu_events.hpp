@@ -13,8 +13,12 @@
 #include <vector>
 
 #include "base/file_descriptor.hpp"
+#include "base/result.hpp"
 
 namespace vitrine::target {
+
+/// Errors: usage (the frequency is 0, or above limits::sampling_frequency).
+Result<void> require_sampling_frequency(unsigned frequency);
 
 /// How often to look: the kernel interrupts each CPU for it, also one that idles.
 constexpr std::chrono::milliseconds cpu_look_interval{2000};

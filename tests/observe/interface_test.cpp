@@ -80,6 +80,9 @@ TEST(Interface, ErrorsHaveACodeAndAMessage) {
   EXPECT_EQ(observer::probes_of_file(std::string("/proc/self/exe\0x", 16)).error().code,
             observer::ErrorCode::not_found);
   EXPECT_EQ(observer::read_context(0x3ffffff).error().code, observer::ErrorCode::not_found);
+  observer::ProfileOptions no_process;
+  no_process.pids = {0};
+  EXPECT_EQ(observer::Profiler::open(no_process).error().message, "no such process: 0");
   EXPECT_EQ(observer::Trace::open({}).error().code, observer::ErrorCode::usage);
   observer::TraceOptions options;
   options.pids = {getpid()};
@@ -98,6 +101,19 @@ TEST(Interface, ErrorsHaveACodeAndAMessage) {
   shortest.off_cpu = true;
   shortest.min_block = -1ns;
   EXPECT_EQ(observer::Profiler::open(shortest).error().code, observer::ErrorCode::usage);
+  observer::LabelOptions sampled;
+  sampled.mode = observer::Mode::ebpf;
+  for (const unsigned frequency : {0U, 10'001U}) {
+    sampled.sample_hz = frequency;
+    EXPECT_EQ(observer::LabelReader::open(getpid(), sampled).error().code,
+              observer::ErrorCode::usage);
+  }
+  sampled.mode = static_cast<observer::Mode>(77);
+  EXPECT_EQ(observer::LabelReader::open(getpid(), sampled).error().code,
+            observer::ErrorCode::usage);
+  options.string_bytes = 256;
+  options.probes = {"interface:*", ""};
+  EXPECT_EQ(observer::Trace::open(options).error().code, observer::ErrorCode::usage);
   observer::Result<void> done;
   EXPECT_TRUE(done);
   done = observer::Error{observer::ErrorCode::limit, "too much", "take less"};

@@ -89,10 +89,11 @@ struct LabelReading {
 
 struct LabelOptions {
   Mode mode = Mode::snapshot;
-  std::vector<int> tids;    ///< empty: all threads
-  bool may_stop = false;    ///< a snapshot may stop a thread briefly whose set it cannot prove
-  unsigned sample_hz = 99;  ///< ebpf
-  /// When it becomes true, open() and read() fail with `interrupted`. Must outlive the reader.
+  std::vector<int> tids;  ///< empty: all threads; those that the process does not have are left out
+  bool may_stop = false;  ///< a snapshot may stop a thread briefly whose set it cannot prove
+  unsigned sample_hz = 99;  ///< ebpf: samples a second a CPU; at most 10,000
+  /// When it becomes true, open() fails with `interrupted`, and read() returns early: with what it has, or with
+  /// `interrupted`. Must outlive the reader.
   const std::atomic<bool>* stop = nullptr;
 };
 
@@ -101,7 +102,7 @@ struct LabelOptions {
 /// own.
 class LabelReader {
  public:
-  /// Errors: not_found, not_permitted, unsupported (a 32-bit process, a kernel thread), interrupted.
+  /// Errors: not_found, not_permitted, unsupported (a 32-bit process, a kernel thread), usage, interrupted.
   static Result<LabelReader> open(int pid, const LabelOptions& options = {});
 
   LabelReader(LabelReader&&) noexcept;

@@ -16,6 +16,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "base/text.hpp"
 #include "cli/output/evidence.hpp"
 #include "cli/output/json.hpp"
@@ -304,7 +305,7 @@ class LabelsCommand : public Command {
     add_watch(app, interval_, "Read again", ": --watch=250ms");
     add_duration(app, duration_);
     app.add_option("-F,--freq", options_.sample_hz, "Samples per second and CPU in ebpf mode (99)")
-        ->check(CLI::Range(1, 10000))
+        ->check(CLI::Range(1U, limits::sampling_frequency))
         ->option_text("HZ");
     app.add_flag("--may-stop", options_.may_stop,
                  "Let snapshot stop a thread briefly if it cannot be proven otherwise");

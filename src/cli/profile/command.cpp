@@ -30,9 +30,10 @@ class ProfileCommand : public Command {
          "thread had in force, in every format that the process publishes. Threads, libraries and, "
          "with --follow, processes that start later are included. vitrine injects nothing into the "
          "process and leaves nothing behind, however it ends.",
-         "Stacks need no frame pointers: registers and the top of the stack are copied, and "
-         "unwound by the call frame information of the files. A stack that is deeper than the copy "
-         "is marked, never dropped. Names, files, lines and inlined functions come from symbol "
+         "Stacks need no frame pointers: the kernel unwinds them by the call frame information of "
+         "the files. Where it cannot (--unwind), registers and the top of the stack are copied, "
+         "and vitrine unwinds the copy. A stack without its outer frames is marked, never dropped. "
+         "Names, files, lines and inlined functions come from symbol "
          "tables and debug files; names of JIT code come from /tmp/perf-PID.map.",
          "Without -o and --top, vitrine prints a summary. With -o it writes a file in the format "
          "that the file name ends in, completely or not at all; repeat -o for several formats. "
@@ -56,7 +57,8 @@ class ProfileCommand : public Command {
          "is a list of conditions that must all hold, separated by commas: tenant=acme, "
          "step!=idle, and route~^/pay and route!~health with regular expressions.",
          "--export sends profiles to an OpenTelemetry Collector, to Pyroscope or to Parca, by OTLP "
-         "over HTTP or gRPC. Requests that are not accepted yet are retried, and wait in memory or "
+         "over HTTP or gRPC, or to a table of ClickHouse. Requests that are not accepted yet are "
+         "retried, and wait in memory or "
          "in --spool; requests refused for their size are split; lost profiles are counted and "
          "reported. With --continuous, vitrine takes one profile after another until ^C or "
          "SIGTERM, and keeps sampling while it writes: to files, where %t in "

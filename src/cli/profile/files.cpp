@@ -176,8 +176,9 @@ class ProfileOpenCommand : public Command {
 
   void define(CLI::App& app) override {
     define_files(app, "FILE", files_, "Profiles: pprof or OTLP");
-    app.add_option("-o,--output", path_, "Page to write; - for standard output")
-        ->option_text("FILE.html [name of the first FILE + .html]");
+    app.add_option("-o,--output", path_,
+                   "Page to write; - for standard output (name of the first FILE + .html)")
+        ->option_text("FILE.html");
     define_group_by(app, encoding_.group_by);
     filter_.define(app);
   }

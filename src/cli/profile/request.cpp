@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/limits.hpp"
 #include "cli/profile/outputs.hpp"
 #include "cli/shell/options.hpp"
 #include "cli/shell/output_file.hpp"
@@ -19,7 +20,7 @@ constexpr std::chrono::milliseconds usual_duration{10'000};
 
 void SamplingOptions::define(CLI::App& app) {
   app.add_option("-F,--freq", frequency_, "On-CPU samples per second and CPU (99)")
-      ->check(CLI::Range(1U, observe::max_frequency))
+      ->check(CLI::Range(1U, limits::sampling_frequency))
       ->option_text("HZ");
   app.add_flag("--on-cpu", on_cpu_, "Sample running threads (the default)");
   app.add_flag("--off-cpu", off_cpu_, "Sample waiting threads; with --on-cpu both");

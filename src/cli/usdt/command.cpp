@@ -25,7 +25,7 @@
 namespace vitrine::cli {
 
 void DefinitionOptions::define(CLI::App& app) {
-  app.add_option("-s", path, "Provider definition")->required()->option_text("FILE.d");
+  app.add_option("-s", path, "Provider definition (required)")->required()->option_text("FILE.d");
   app.add_flag("-C", preprocess, "Run the C preprocessor (cpp) on the definition first");
   const auto each = [&](const char* name, std::vector<std::string>& values, const char* text,
                         const char* value) {
@@ -58,15 +58,14 @@ Result<usdt::Definition> DefinitionOptions::read() const {
 
 void define_enabled(CLI::App& app, usdt::EnabledProtocol& protocol) {
   using usdt::EnabledProtocol;
-  CLI::Option* option = add_choice(
+  add_choice(
       app, "--enabled", protocol,
       std::vector<std::pair<const char*, EnabledProtocol>>{
           {"semaphore", EnabledProtocol::semaphore},
           {"return-value", EnabledProtocol::return_value},
           {"pointer", EnabledProtocol::pointer}},
-      "How PROVIDER_PROBE_ENABLED() is evaluated: by a counter that the kernel keeps (semaphore), "
-      "or by a call whose result the tracer sets, as hosts with DTrace expect");
-  option->option_text(option->get_option_text() + " [semaphore]");
+      "How PROVIDER_PROBE_ENABLED() is evaluated: by a counter that the kernel keeps (semaphore, "
+      "the default), or by a call whose result the tracer sets, as hosts with DTrace expect");
 }
 
 namespace {
@@ -141,8 +140,9 @@ class UsdtHeaderCommand : public Command {
 
   void define(CLI::App& app) override {
     definition_.define(app);
-    app.add_option("-o", output_, "Output file; - for standard output")
-        ->option_text("FILE.h [name of the definition + .h]");
+    app.add_option("-o", output_,
+                   "Output file; - for standard output (name of the definition + .h)")
+        ->option_text("FILE.h");
     define_enabled(app, header_.enabled);
   }
 
@@ -217,8 +217,8 @@ class UsdtLinkCommand : public Command {
     definition_.define(app);
     app.add_option("OBJECT", link_.objects, "Objects (.o) compiled with the provider's header")
         ->required();
-    app.add_option("-o", link_.output, "Probe object to write")
-        ->option_text("FILE.o [name of the definition + .o]");
+    app.add_option("-o", link_.output, "Probe object to write (name of the definition + .o)")
+        ->option_text("FILE.o");
     define_enabled(app, link_.enabled);
     app.add_flag("--strict", link_.strict,
                  "Fail if one of the declared probes is called by no object");

@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "observe/labels/subject.hpp"
+#include "target/cpu_events.hpp"
 
 namespace vitrine::observe {
 
@@ -57,6 +58,7 @@ bool is_same(const Definition& left, const Definition& right) {
 }  // namespace
 
 Result<std::unique_ptr<LabelReader>> EbpfReader::open(int pid, LabelOptions options) {
+  TRY(target::require_sampling_frequency(options.sample_hz));
   auto subject = TRY(Subject::open(pid, options.limits, sandbox::WorkBudget(options.stop)));
   std::unique_ptr<EbpfReader> reader(new EbpfReader(std::move(subject), std::move(options)));
   reader->sampler_ = TRY(SubjectSampler::open(*reader->subject_));

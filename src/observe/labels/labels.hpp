@@ -59,9 +59,10 @@ struct LabelOptions {
   std::vector<int> tids;  ///< empty: all threads
   limits::LabelLimits limits;
   bool may_stop = false;    ///< snapshot may stop a thread that it cannot prove (escalation)
-  unsigned sample_hz = 99;  ///< ebpf mode
+  unsigned sample_hz = 99;  ///< ebpf mode: samples a second a CPU
   std::chrono::milliseconds stop_deadline{100};  ///< ptrace: how long a thread may take to stop
-  /// When it becomes true, read() finishes what it has in hand and returns early with what it has.
+  /// When it becomes true, open() fails with `interrupted`, and read() returns early: with what it has, or with
+  /// `interrupted`, if it has nothing yet.
   const std::atomic<bool>* stop = nullptr;
 };
 
@@ -83,7 +84,7 @@ struct DefinitionInfo {
 /// pointers, key maps) and refreshes it when the target changes: new libraries, threads, exec.
 class LabelReader {
  public:
-  /// Errors: not_found (no such process), not_permitted, unsupported (32-bit, kernel thread).
+  /// Errors: not_found (no such process), not_permitted, unsupported (32-bit, kernel thread), usage, interrupted.
   static Result<std::unique_ptr<LabelReader>> open(int pid, LabelOptions options);
 
   virtual ~LabelReader() = default;

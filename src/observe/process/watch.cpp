@@ -63,7 +63,7 @@ Result<void> ProcessWatch::add(pid_t pid) {
   TRY(target::require_own_proc());
   const std::uint64_t there_ns = kernel_time_ns();
   FileDescriptor pidfd = open_pidfd(pid);
-  if (!pidfd && errno == ESRCH)
+  if (!pidfd && (errno == ESRCH || pid <= 0))
     return fail(ErrorCode::not_found, fmt::format("no such process: {}", pid),
                 "`vitrine ps --probes` lists processes with labels, context or probes");
   // EINVAL: a thread, not a process (or, in old kernels, no such thing at all).

@@ -288,9 +288,7 @@ Result<void> LiveProfiling::check() const {
     return fail(ErrorCode::usage, "neither on-CPU nor off-CPU samples are requested");
   if (options_.min_block < std::chrono::nanoseconds{0})
     return fail(ErrorCode::usage, "the shortest time off CPU that is kept is negative");
-  if (options_.on_cpu && (options_.frequency == 0 || options_.frequency > max_frequency))
-    return fail(ErrorCode::usage, "the sampling frequency must be between 1 and " +
-                                      std::to_string(max_frequency) + " Hz");
+  if (options_.on_cpu) TRY(target::require_sampling_frequency(options_.frequency));
   if (options_.stack_bytes < min_stack_bytes || options_.stack_bytes > limits::stack_copy)
     return fail(ErrorCode::usage, "the bytes copied of a stack must be between " +
                                       std::to_string(min_stack_bytes) + " and " +

@@ -19,7 +19,6 @@
 
 namespace vitrine::observe {
 
-inline constexpr unsigned max_frequency = 10'000;     ///< on-CPU samples a second a CPU
 inline constexpr std::size_t min_stack_bytes = 1024;  ///< to copy of a stack
 inline constexpr std::size_t max_buffer_bytes = 1U << 30;
 inline constexpr std::size_t usual_buffer_bytes = 32U << 20;

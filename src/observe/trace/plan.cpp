@@ -77,6 +77,9 @@ Result<void> check(const TraceOptions& options) {
   if (options.query.slower && !latency)
     return fail(ErrorCode::usage, "--slower requires the two probes of a pair",
                 "add --latency START,END");
+  if (std::ranges::any_of(options.probes, &std::string::empty))
+    return fail(ErrorCode::usage, "an empty argument names no probe",
+                "give it as provider:name; `vitrine probes` lists the probes");
   if (options.probes.empty() && !latency)
     return fail(ErrorCode::usage, "missing argument: no probes",
                 "give them as provider:name, or '*' for all; `vitrine probes` lists the probes");
