@@ -48,7 +48,7 @@ std::string last_line(const std::string& text) {
 }
 
 /// Why the verifier refuses a program: the line before its statistics, with which its log ends. nullopt:
-/// it has not looked at one, or says nothing else of it.
+/// it has not looked at one, or its log has nothing else.
 std::optional<std::string> verifier_reason(const std::string& text) {
   const std::size_t statistics = text.rfind("\nprocessed ");
   if (statistics == std::string::npos || statistics == 0) return std::nullopt;

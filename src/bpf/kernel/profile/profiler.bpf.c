@@ -193,7 +193,7 @@ static long cut_one(void* map, const __u32* tid, struct vitrine_pending* entry, 
   return 0;
 }
 
-/// Run by the loader. Not an iterator of the map: some kernels refuse those, whoever asks for them.
+/// Run by the loader. Not an iterator of the map: some kernels refuse those even to root.
 SEC("syscall")
 int cut(const void* ctx) {
   bpf_for_each_map_elem(&pending, cut_one, NULL, 0);
