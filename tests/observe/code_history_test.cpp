@@ -163,5 +163,20 @@ TEST(History, ReadingsOfTheProcessChangeNothing) {
   EXPECT_EQ(run_all(40, true, true).wrong, 0U);
 }
 
+TEST(History, OfManyCodesReachesTheLastOfThem) {
+  CodeReader reader;
+  CodeHistory history;
+  history.begin(unit);
+  EXPECT_TRUE(history.reaches(unit));
+  constexpr std::uint64_t changes = 1000;
+  for (std::uint64_t n = 2; n < changes; ++n) {
+    history.mapped(n * unit, mapping_of(0, static_cast<int>(n % files)));
+    history.at(n * unit, reader, {});
+  }
+  EXPECT_TRUE(history.reaches((changes - 1) * unit));
+  EXPECT_TRUE(history.reaches((changes - 10) * unit));
+  EXPECT_FALSE(history.reaches(2 * unit));
+}
+
 }  // namespace
 }  // namespace vitrine::observe

@@ -23,19 +23,10 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-class Plugins : public testing::TestWithParam<observe::Unwind> {};
-
-// The thread has the name of the plugin that runs, which the kernel gives with each sample.
-TEST_P(Plugins, InTurnAtOneAddressAreNotTakenForEachOther) {
-  auto program = test::Child::spawn({PLUGINS, PLUGIN_A, PLUGIN_B});
-  ASSERT_EQ(program.read_line(), "ready");
-  observe::ProfilingOptions options;
-  options.pids = {program.pid()};
-  options.frequency = 999;
-  options.unwind = GetParam();
-  const Profiled what = test::profile_while(options, [] { std::this_thread::sleep_for(2s); });
+/// The thread has the name of the plugin that runs, which the kernel gives with each sample.
+void expect_plugins_kept_apart(const Profiled& what) {
   EXPECT_EQ(what.profile.losses.events, 0U);
-  std::size_t of_plugins = 0, whole = 0, wrong = 0;
+  std::uint64_t of_plugins = 0, whole = 0, wrong = 0;
   for (const Sample& sample : what.profile.samples) {
     const bool is_a = sample.thread_name == "in_a", is_b = sample.thread_name == "in_b";
     if (!is_a && !is_b) continue;
@@ -52,12 +43,37 @@ TEST_P(Plugins, InTurnAtOneAddressAreNotTakenForEachOther) {
   EXPECT_GE(whole * 100, of_plugins * 95);
 }
 
+class Plugins : public testing::TestWithParam<observe::Unwind> {};
+
+TEST_P(Plugins, InTurnAtOneAddressAreNotTakenForEachOther) {
+  auto program = test::Child::spawn({PLUGINS, PLUGIN_A, PLUGIN_B});
+  ASSERT_EQ(program.read_line(), "ready");
+  observe::ProfilingOptions options;
+  options.pids = {program.pid()};
+  options.frequency = 999;
+  options.unwind = GetParam();
+  expect_plugins_kept_apart(test::profile_while(options, [] { std::this_thread::sleep_for(2s); }));
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, Plugins,
                          testing::Values(observe::Unwind::kernel, observe::Unwind::copy),
                          [](const auto& way) {
                            return way.param == observe::Unwind::kernel ? "InTheKernel"
                                                                        : "FromCopies";
                          });
+
+/// More of them than a history of code remembers until their samples, which the kernel has added up, come.
+TEST(PluginsInTurn, WhoseSamplesComeAddedUpAreNotTakenForEachOther) {
+  auto program = test::Child::spawn({PLUGINS, PLUGIN_A, PLUGIN_B, "6"});
+  ASSERT_EQ(program.read_line(), "ready");
+  observe::ProfilingOptions options;
+  options.pids = {program.pid()};
+  options.frequency = 2999;
+  options.time_resolution = 10s;
+  options.unwind = observe::Unwind::kernel;
+  expect_plugins_kept_apart(
+      test::profile_while(options, [] { std::this_thread::sleep_for(1500ms); }));
+}
 
 /// Of the programs that a storm starts.
 void expect_named(const Profiled& what, pid_t storm) {

@@ -276,6 +276,7 @@ void CodeHistory::insert(Code code, bool is_read, std::uint64_t made_until_ns) {
     codes_.pop_front();
   }
   codes_.front().is_read = true;  // what it was made of is gone
+  reaches_ns_ = codes_.front().code->from_ns;
   forget_changes(codes_.front().made_until_ns);
 }
 

@@ -65,6 +65,8 @@ class CodeHistory {
 
   /// What it had then; never null.
   Code at(std::uint64_t time_ns, CodeReader& reader, const CodePlaces& places);
+  /// Whether at() knows that time: of a program that maps code all the time, the codes of long ago are forgotten.
+  [[nodiscard]] bool reaches(std::uint64_t time_ns) const { return time_ns >= reaches_ns_; }
   /// The last that is known; never null.
   [[nodiscard]] Code last() const;
   /// Whether it is that of at(), for every later time that events have been taken of.
@@ -105,7 +107,7 @@ class CodeHistory {
   std::deque<Entry> codes_;     // by time
   std::deque<Change> changes_;  // by time: those that may not be in `codes_`
   std::deque<std::shared_ptr<const target::Mapping>> recent_;  // of changes, the last ones
-  std::uint64_t changed_ns_ = 0;
+  std::uint64_t changed_ns_ = 0, reaches_ns_ = 0;
   std::size_t code_bytes_ = 0, change_bytes_ = 0;
   std::uint64_t budget_ = 0, budget_at_ns_ = 0;  // bytes of codes that may be made, and when
 };

@@ -210,7 +210,9 @@ void ProfileSamples::take(const vitrine_span_sample& span) {
   add(*model.sample, link, {span.model, span.time_ns, 1, 0});
 }
 
-/// If the code of their process was another by then, their stack is what that is by this code.
+/// If the code of their process was another by then, their stack is what that is by this code. Rows come seconds after
+/// their samples, whose time the history may not reach any more; then what was found of the first sample holds, as the
+/// kernel has unwound all of a row by the same regions.
 void ProfileSamples::add(EqualSample& row, profile::Index link, const bpf::RowPart& part) {
   if (row.is_refused) refused_ += part.samples;
   add_to(builder_.losses(), row.losses, part.samples);
@@ -219,7 +221,9 @@ void ProfileSamples::add(EqualSample& row, profile::Index link, const bpf::RowPa
   row.program->sampled = true;
   require_events_until(part.time_ns);
   std::uint64_t counted = 0;
-  if (row.sample && !is_kernel_thread(row.first)) {
+  const bool is_code_known = row.program->code.reaches(part.time_ns) &&
+                             (row.waker == nullptr || row.waker->code.reaches(part.time_ns));
+  if (row.sample && !is_kernel_thread(row.first) && is_code_known) {
     const CodeHistory::Code code = programs_.code_of(*row.program, part.time_ns);
     const bool is_wakers_other =
         row.waker != nullptr &&
