@@ -273,6 +273,30 @@ int main(void) {
 }
 """
 
+LOCKED = r"""
+#include <stdio.h>
+#include <stdlib.h>
+static long total;
+__attribute__((noinline, noclone)) void adds(long n) { __atomic_fetch_add(&total, n, __ATOMIC_SEQ_CST); }
+__attribute__((noinline, noclone)) long other(long n) {
+  __asm__ volatile("" ::: "memory");
+  return n + total;
+}
+int main(void) {
+  char line[64];
+  long sink = 0;
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  puts("ready");
+  while (fgets(line, sizeof line, stdin)) {
+    for (int i = 0, n = atoi(line); i < n; ++i) {
+      sink += other(i);
+      adds(i);
+    }
+    printf("done %ld\n", sink);
+  }
+}
+"""
+
 
 class Target:
     def __init__(self, *command):
@@ -630,10 +654,33 @@ def loops(vitrine, cc, _, folder):
             assert (said in listed.stdout) == is_loop, (name, listed)
 
 
+def locked(vitrine, cc, _, folder):
+    """A function whose first instruction the kernel refuses: that is no probe that has not fired."""
+    program = os.path.join(folder, "locked")
+    with open(program + ".c", "w") as file:
+        file.write(LOCKED)
+    subprocess.run([cc, "-O2", "-fcf-protection=none", "-o", program, program + ".c"], check=True)
+
+    def ends_with(message, *arguments):
+        done = subprocess.run([vitrine, "trace", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        assert done.returncode == 1 and message in done.stderr, (arguments, done)
+        assert "the kernel cannot put a uprobe on the instruction" in done.stderr, (arguments, done)
+        assert "tracing" not in done.stderr or "--latency" in arguments, (arguments, done)
+
+    with Target(program) as target:
+        pid = str(target.pid)
+        ends_with("nothing to trace: ", pid, "func:locked:adds")
+        ends_with("nothing to measure, because no start could be attached to: ", pid, "--latency", "func:locked:adds")
+        ends_with("nothing to measure, because no end could be attached to: ", pid, "--latency",
+                  "func:locked:other,func:locked:adds")
+    ends_with("none of the probes that match could be attached to", "func:locked:adds", "--", program)
+    ends_with("nothing was measured: no start could be attached to", "--latency", "func:locked:adds", "--", program)
+
+
 def main(vitrine, cc, cxx, part):
     with tempfile.TemporaryDirectory() as folder:
         {"shop": shop, "leaving": leaving, "stripped": stripped, "plugin": plugin, "go": go, "optimised": optimised,
-         "loops": loops}[part](vitrine, cc, cxx, os.path.realpath(folder))
+         "loops": loops, "locked": locked}[part](vitrine, cc, cxx, os.path.realpath(folder))
 
 
 if __name__ == "__main__":

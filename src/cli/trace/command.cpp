@@ -531,7 +531,7 @@ class TraceCommand : public Command {
 
   void announce(const observe::Trace& trace) const {
     const std::size_t probes = trace.probes().size();
-    if (probes == 0) return;  // a note names what it waits for
+    if (probes == 0) return;  // notes name what it waits for, or why there is none
     print_error("vitrine: tracing {} at {}\n", counted(probes, "probe"),
                 counted(trace.sites(), "site"));
   }

@@ -140,7 +140,9 @@ Result<void> AttachedProbes::attach(std::span<const Planned> planned) {
   auto attachment = TRY(tracer_.attach(files, alone_));
   for (const bpf::AttachFailure& failure : attachment.failures) {
     const Planned& its = planned[failure.file];
-    const TracedSite& site = plan_.site(its.sites[failure.site].site);
+    const std::uint32_t number = its.sites[failure.site].site;
+    const TracedSite& site = plan_.site(number);
+    plan_.refuse(number);
     notes_.add(fmt::format("{}{} at {} of {}: not attached to: {}",
                            plan_.programs()[site.program]->probe(),
                            site.use == probe::SiteUse::fire ? "" : " is-enabled", hex(site.address),

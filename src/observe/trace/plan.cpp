@@ -364,6 +364,22 @@ bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
   return attach;
 }
 
+void TracePlan::refuse(std::uint32_t number) {
+  TracedSite& site = sites_[number];
+  if (site.use == probe::SiteUse::fire && !site.is_refused) --fires_;
+  site.is_refused = true;
+}
+
+std::string_view TracePlan::missing_end() const {
+  bool has_start = starts_.empty(), has_end = starts_.empty();
+  for (const TracedSite& site : sites_) {
+    if (site.use != probe::SiteUse::fire || site.is_refused) continue;
+    (programs_[site.program]->role() == Role::start ? has_start : has_end) = true;
+  }
+  if (has_start == has_end) return {};
+  return has_start ? "end" : "start";
+}
+
 /// The is-enabled sites of a probe, `program` in place of its name.
 void TracePlan::add_enabled_sites(const ProbeFile& file, const probe::Probe& probe,
                                   std::uint32_t program, bool counts_all,

@@ -39,6 +39,7 @@ struct TracedSite {
   std::uint32_t program = 0;
   probe::SiteUse use = probe::SiteUse::fire;
   std::string_view function{};  ///< around it, if it was asked for
+  bool is_refused = false;      ///< by the kernel
 };
 
 class TracePlan {
@@ -60,6 +61,8 @@ class TracePlan {
     return programs_;
   }
   [[nodiscard]] const TracedSite& site(std::uint32_t number) const { return sites_[number]; }
+  /// The kernel does not attach to it.
+  void refuse(std::uint32_t number);
   [[nodiscard]] std::size_t numbers() const { return sites_.size(); }  ///< given to site()
   [[nodiscard]] std::size_t sites() const { return fires_; }           ///< that fire
 
@@ -73,6 +76,8 @@ class TracePlan {
   [[nodiscard]] std::vector<std::string> unmatched() const;
   /// All of them.
   [[nodiscard]] std::vector<std::string> wanted() const;
+  /// Of a latency: the end of it that has no site, while the other has; else empty.
+  [[nodiscard]] std::string_view missing_end() const;
 
  private:
   void match(const probe::Probe& probe, int process);

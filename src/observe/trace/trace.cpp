@@ -243,7 +243,8 @@ Result<void> LiveTrace::require_sites() {
     note(no_such_probe(options_, unmatched, plan().seen(), plan().missing()).message);
     return {};
   }
-  if (plan().sites() != 0 && unmatched.empty()) return {};
+  const std::string_view missing_end = plan().missing_end();
+  if (plan().sites() != 0 && unmatched.empty() && missing_end.empty()) return {};
   if (const auto absent = attached_->absent_modules(); !absent.empty() && !by_file()) {
     note(fmt::format("no file is loaded that matches --module {}; waiting for it",
                      fmt::join(absent, " or ")));
@@ -253,6 +254,12 @@ Result<void> LiveTrace::require_sites() {
   // Why what was found cannot be attached to.
   if (plan().sites() == 0 && notes_.waiting().size() > left_out_)
     return fail(ErrorCode::failed, "nothing to trace: " + notes);
+  if (unmatched.empty() && !missing_end.empty())
+    return fail(ErrorCode::failed,
+                notes.empty()
+                    ? "nothing to measure: what matches the start matches the end, too, and is one"
+                    : fmt::format("nothing to measure, because no {} could be attached to: {}",
+                                  missing_end, notes));
   Error error = no_such_probe(options_, unmatched.empty() ? plan().wanted() : unmatched,
                               plan().seen(), plan().missing());
   if (left_out_ != 0) error.message += "; " + notes;
@@ -264,6 +271,10 @@ std::optional<Error> LiveTrace::unmatched() const {
   if (options_.optional) return std::nullopt;
   if (unmatched.empty() && plan().sites() == 0)
     return Error{ErrorCode::failed, "none of the probes that match could be attached to",
+                 "the notes above have the reasons"};
+  if (const auto end = plan().missing_end(); unmatched.empty() && !end.empty())
+    return Error{ErrorCode::failed,
+                 fmt::format("nothing was measured: no {} could be attached to", end),
                  "the notes above have the reasons"};
   if (unmatched.empty()) return std::nullopt;
   if (const auto absent = attached_->absent_modules(); !absent.empty())
@@ -500,7 +511,11 @@ TraceCounters LiveTrace::counters() const {
 
 std::vector<std::string> LiveTrace::probes() const {
   std::set<std::string> names;
-  for (const auto& program : plan().programs()) names.insert(program->probe());
+  for (std::uint32_t n = 0; n < plan().numbers(); ++n) {
+    const TracedSite& site = plan().site(n);
+    if (site.use == probe::SiteUse::fire && !site.is_refused)
+      names.insert(plan().programs()[site.program]->probe());
+  }
   return {names.begin(), names.end()};
 }
 
