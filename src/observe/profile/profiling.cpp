@@ -95,7 +95,7 @@ std::string text_of(const UnwindCounts& counts) {
   std::string text = fmt::format("stacks unwound in the kernel: {}, from copies: {}{}{}",
                                  counts.in_kernel, copies, reasons, reasons.empty() ? "" : ")");
   if (counts.without_user_code != 0)
-    text += fmt::format(", of kernel threads: {}", counts.without_user_code);
+    text += fmt::format(", without user code: {}", counts.without_user_code);
   if (counts.compared != 0)
     text += fmt::format("; {} of {} agree with their copies", counts.agreed, counts.compared);
   if (counts.added != 0)
