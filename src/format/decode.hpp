@@ -28,8 +28,6 @@ struct KeyMap {
 /// 1); names past the readable bytes are left out.
 Result<KeyMap> read_key_table(Memory& memory, Address reference, Address address_mask);
 
-// Decoding what a thread's slot holds, whichever format its publisher uses.
-
 /// What a decoder needs to know besides the bytes.
 struct DecodeContext {
   limits::LabelLimits limits;    ///< values above limits::hard_label_limits count as those

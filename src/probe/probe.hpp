@@ -14,8 +14,6 @@
 
 namespace vitrine::probe {
 
-// Probe: what an application offers to fire, whatever format announced it.
-
 /// Where a probe was announced: a stapsdt note, or a DTrace object (DOF). A function announces
 /// nothing: it is a probe because the user asks for it (function_pattern.hpp).
 enum class Kind : std::uint8_t { sdt, dof, function };

@@ -22,8 +22,6 @@ namespace vitrine::profile {
 /// profile may have, samples lose them, which is counted.
 Profile redacted(Profile profile, const Redaction& redaction);
 
-// Selecting: which samples of a profile are wanted, and the value of a key of theirs.
-
 /// The value of `key` in a sample: a label's; or, where no label has that key, of `trace_id`,
 /// `span_id`, `pid`, `tid`, `thread`, `process`, `cpu`. Nothing: the sample has none.
 std::optional<std::string> value_of(const Profile& profile, const Sample& sample,

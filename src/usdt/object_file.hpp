@@ -30,8 +30,6 @@ Result<InputFile> open_input(const std::string& path);
 /// From its start; shorter, if it has become shorter. Messages speak of "it". Errors: failed.
 Result<std::vector<std::byte>> read_whole(const InputFile& file);
 
-// Relocatable objects: reading one, and refusing what is not safe to rewrite.
-
 // What the readers of object files share: numbers at offsets, and how a broken file is reported.
 
 /// The caller has checked that the bytes are there.

@@ -10,8 +10,6 @@
 
 namespace vitrine::cli {
 
-// Checks as NDJSON, and as SARIF 2.1.0 for CI systems.
-
 /// One rule and subject: {"rule","target","subject" (path; null: the process), "pid" of a process,
 /// "verdict":"holds|fails|does-not-apply|undecided","required":bool,"profiles":[…],"text","seen",
 /// "source", and when there are such "remedy","readers"; of rules about readings of threads

@@ -10,8 +10,6 @@
 
 namespace vitrine::cli {
 
-// Where a profile goes: files and formats, as --output and --format name them.
-
 using agent::has_time;
 using agent::path_at;
 using agent::ProfileOutput;

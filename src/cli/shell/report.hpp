@@ -49,8 +49,6 @@ inline int exit_of_loss(int status) {
   return status == exit_done || status == exit_interrupted ? exit_failed : status;
 }
 
-// What the command reports beside its results: on standard error, one line each.
-
 /// Prints "vitrine: message" and, below it, the remedy; returns the exit code of the error.
 int report(const Error& error);
 

@@ -21,8 +21,6 @@
 
 namespace vitrine::observe {
 
-// Which label formats a process defines, and where their slots are.
-
 /// One thread-local variable in which the threads of a process display labels in one format.
 struct Definition {
   format::Format format{};

@@ -53,8 +53,6 @@ class SubjectSampler {
   std::uint32_t pid_level_ = 0;
 };
 
-// ebpf mode: the labels of running threads, read in CPU-clock interrupts.
-
 class EbpfReader final : public LabelReader {
  public:
   /// Errors, besides those of LabelReader::open: as bpf::Sampler::open.

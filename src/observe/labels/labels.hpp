@@ -89,12 +89,13 @@ class LabelReader {
 
   virtual ~LabelReader() = default;
 
-  /// What the process defines now, possibly nothing. `why_none` in the error of read() explains.
+  /// What the process defines now. Empty: the error of read() has the reason.
   virtual std::vector<DefinitionInfo> definitions() const = 0;
 
-  /// Reads all threads (snapshot, ptrace) or gathers samples for `window` (ebpf). Fails when the
-  /// process is gone (not_found), publishes nothing (failed, with what was looked for), or when no thread
-  /// of it may be stopped (ptrace: not_permitted; failed, another tracer has them: the message names it).
+  /// Reads all threads (snapshot, ptrace) or gathers samples for `window` (ebpf). Errors: not_found (the process is
+  /// gone); failed (it publishes nothing: the message has what was looked for); ptrace, where no thread may be
+  /// stopped: not_permitted, or failed (another tracer has them: the message names it); changing (its libraries or
+  /// its program changed during each of several attempts); interrupted (`stop` became true before there was a result).
   virtual Result<Snapshot> read(std::chrono::milliseconds window) = 0;
 };
 

@@ -24,8 +24,6 @@ Result<std::optional<Address>> slot_address(Subject& subject, const Definition& 
 /// unmaps its stack, and what is thread-local with it, before it ends. False where memory does not come.
 bool has_unmapped_its_own(Subject& subject, Address thread_pointer);
 
-// ptrace mode: each thread is stopped for the microseconds that reading it takes.
-
 class PtraceReader final : public LabelReader {
  public:
   static Result<std::unique_ptr<LabelReader>> open(int pid, LabelOptions options);

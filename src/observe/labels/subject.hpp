@@ -42,8 +42,6 @@ struct SeenThread {
   void set_name(std::string_view name) { name.copy(comm.data(), comm.size() - 1); }
 };
 
-// Subject: the process that is read again and again, and what was found out about it so far.
-
 /// What a refresh found changed; each includes those before it.
 enum class Change : std::uint8_t {
   none,
@@ -69,7 +67,7 @@ class Subject {
 
   /// Calls `read` with what a refresh before it changed, again until nothing has changed during it,
   /// whether it succeeded or not. `stop`: null, or ends it when it becomes true. Errors: those of
-  /// refresh() and `read`; the reason why it has no definitions; interrupted (stopped, or it changed each time).
+  /// refresh() and `read`; the reason why it has no definitions; interrupted (stopped); changing (at each attempt).
   Result<Snapshot> read_unchanged(const std::atomic<bool>* stop,
                                   const std::function<Result<Snapshot>(Change)>& read);
 

@@ -30,8 +30,6 @@ Result<void> check(const TraceOptions& options);
 Error no_such_probe(const TraceOptions& options, const std::vector<std::string>& patterns,
                     const std::set<std::string>& seen, const MissingFunctions& missing);
 
-// TracePlan: which sites of which files a trace attaches to, and what each means.
-
 /// A site that is attached to.
 struct TracedSite {
   const ProbeFile* file = nullptr;
