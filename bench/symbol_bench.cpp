@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
   print("llvm-symbolizer, its process and JSON included", llvm, count);
   std::size_t same = 0;
   for (std::size_t i = 0; i < count; ++i) same += test::same(first.frames[i], theirs[i]) ? 1U : 0U;
-  fmt::print("ratio {:.2f}; {:.2f} % of the answers are the same\n", ours / llvm,
+  fmt::print("{:.2f}x of its time; {:.2f} % of the answers are the same\n", ours / llvm,
              100.0 * static_cast<double>(same) / static_cast<double>(count));
   return first.problem.empty() ? 0 : 1;
 }
