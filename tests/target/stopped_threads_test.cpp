@@ -87,17 +87,20 @@ TEST_F(StoppedThreads, AreLeftInPeaceOnceItIsCancelled) {
 // whose number it gets.
 TEST(ThreadExec, IsNotTheWorkOfAnotherTracer) {
   const test::Child subject = test::Child::spawn({THREAD_EXEC});
-  const Process process = *Process::open(subject.pid());
-  std::size_t visits = 0, ended = 0;
-  // As often as the order of events that this is about takes; longer on a busy machine.
   const auto begin = std::chrono::steady_clock::now();
   const auto goes_on_for = [&](auto time) {
     return std::chrono::steady_clock::now() - begin < time;
   };
+  auto process = Process::open(subject.pid());
+  while (!process && goes_on_for(20s)) process = Process::open(subject.pid());  // amid an exec
+  ASSERT_TRUE(process) << process.error().message;
+  std::size_t visits = 0, ended = 0;
+  // As often as the order of events that this is about takes; longer on a busy machine.
   while (goes_on_for(1s) || (ended == 0 && goes_on_for(20s))) {
-    auto tids = *thread_ids(process.proc_dir());
-    std::reverse(tids.begin(), tids.end());
-    visit_stopped(process, tids, 20s, nullptr, [&](std::size_t, const Result<Address>& tp) {
+    auto tids = thread_ids(process->proc_dir());
+    ASSERT_TRUE(tids) << tids.error().message;
+    std::reverse(tids->begin(), tids->end());
+    visit_stopped(*process, *tids, 20s, nullptr, [&](std::size_t, const Result<Address>& tp) {
       ++(tp ? visits : ended);
       if (!tp) {
         EXPECT_THAT(tp.error().message, testing::Not(testing::HasSubstr("traced")));
