@@ -49,9 +49,6 @@ constexpr std::size_t max_at_once = 16;
 constexpr std::size_t max_late = 16;
 constexpr int part_of_deadline = 10;
 
-/// To seize one thread, which an exec may end each time.
-constexpr int max_tries = 3;
-
 /// What the tracer reports of one thread.
 struct Report {
   enum class What : std::uint32_t {
@@ -96,14 +93,8 @@ class Tracer {
   /// Asks a thread to stop.
   void ask(std::uint32_t index, pid_t tid) {
     seizing_ = index + 1;
-    long seized = -1;
-    int error = EPERM;
-    // Refused, too, is a leader that ended while this waited for the end of an exec: another thread
-    // has its number then.
-    for (int tries = 0; seized != 0 && error == EPERM && tries < max_tries; ++tries) {
-      seized = ::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr);
-      error = errno;
-    }
+    const long seized = ::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr);
+    const int error = errno;
     seizing_ = 0;
     if (seized != 0)
       return report_({index, Report::What::refused, static_cast<std::uint64_t>(error)});
