@@ -84,11 +84,14 @@ double nanoseconds_of(auto&& work) {
   return took.count();
 }
 
-int measured_steps_of_hop() {
-  constexpr int tries = 20'000, steps = 20'000'000;
-  const double alone = nanoseconds_of([] { switch_to_and_fro(tries, 0); }) / (2 * tries);
-  const double step = nanoseconds_of([] { sink = compute(steps); }) / steps;
-  return static_cast<int>(std::max(nanoseconds_of_hop - alone, 0.0) / step);
+int steps_of_hop() {
+  static const int measured = [] {
+    constexpr int tries = 20'000, steps = 20'000'000;
+    const double alone = nanoseconds_of([] { switch_to_and_fro(tries, 0); }) / (2 * tries);
+    const double step = nanoseconds_of([] { sink = compute(steps); }) / steps;
+    return static_cast<int>(std::max(nanoseconds_of_hop - alone, 0.0) / step);
+  }();
+  return measured;
 }
 
 }  // namespace
@@ -100,10 +103,6 @@ int main() {
   char what[16];
   long count = 0;
   while (std::scanf("%15s %ld", what, &count) == 2) {
-    const auto steps_of_hop = [] {
-      static const int measured = measured_steps_of_hop();
-      return measured;
-    };
     const int steps = *what == 'h' ? steps_of_hop() : 0;
     const double took = nanoseconds_of([&] {
       if (*what == 's' || *what == 'h')
