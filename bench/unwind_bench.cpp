@@ -13,6 +13,7 @@
 
 #include "base/limits.hpp"
 #include "observe/profile/program.hpp"
+#include "sandbox/file_opener.hpp"
 #include "support/child.hpp"
 #include "unwind/sampled_stacks.hpp"
 #include "unwind/unwinder.hpp"
@@ -54,6 +55,8 @@ double median(std::vector<double> values) {
 }  // namespace
 
 int main() {
+  // As Profiling does: what forks the worker has none of the stacks in memory then.
+  static_cast<void>(sandbox::FileOpener::of_this_process().start());
   auto child = test::Child::spawn({SUBJECT, "2", SUBJECT_LIBRARY});
   if (child.read_line() != "ready") return 1;
   subject = child.pid();
