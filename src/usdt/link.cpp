@@ -129,7 +129,7 @@ Result<RewrittenObject> rewrite(std::span<const std::byte> bytes, const Declared
 
   const SiteFunctions where = functions_of(object, found.sites);
   const unsigned char binding = rules.weak_aliases ? STB_WEAK : STB_GLOBAL;
-  const auto key = fnv1a(salt, fnv1a<std::uint64_t>(bytes));
+  ObjectKey key(bytes, salt);
   const Aliases aliases = name_functions(object, where.functions, key, binding);
   const auto sites = rules.notes ? noted_sites(found.sites, where) : std::vector<Function>();
   const Aliases at_sites = name_sites(object, sites, key, binding);

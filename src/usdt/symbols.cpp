@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/text.hpp"
 #include "usdt/object_writer.hpp"
 
 namespace vitrine::usdt {
@@ -130,8 +131,13 @@ bool is_of_site(std::string_view alias) {
 
 }  // namespace
 
+std::uint64_t ObjectKey::get() {
+  if (!key_) key_ = fnv1a(salt_, fnv1a<std::uint64_t>(bytes_));
+  return *key_;
+}
+
 Aliases name_functions(const ObjectFile& object, std::span<const Function> functions,
-                       std::uint64_t key, unsigned char binding) {
+                       ObjectKey& key, unsigned char binding) {
   std::multimap<Place, std::string_view> known;
   std::unordered_set<std::string> taken;
   for (const Symbol& symbol : object.symbols()) {
@@ -153,7 +159,7 @@ Aliases name_functions(const ObjectFile& object, std::span<const Function> funct
       name = one->second;
     }
     if (name.empty()) {
-      const std::string wanted = fmt::format("{}{:016x}{}", alias_prefix, key, suffix);
+      const std::string wanted = fmt::format("{}{:016x}{}", alias_prefix, key.get(), suffix);
       name = wanted;
       // Local functions of one name, in an object that ld -r made of several.
       for (unsigned n = 2; !taken.insert(name).second; ++n) name = fmt::format("{}.{}", wanted, n);
@@ -164,7 +170,7 @@ Aliases name_functions(const ObjectFile& object, std::span<const Function> funct
   return aliases;
 }
 
-Aliases name_sites(const ObjectFile& object, std::span<const Function> sites, std::uint64_t key,
+Aliases name_sites(const ObjectFile& object, std::span<const Function> sites, ObjectKey& key,
                    unsigned char binding) {
   Aliases aliases;
   if (sites.empty()) return aliases;
@@ -184,7 +190,7 @@ Aliases name_sites(const ObjectFile& object, std::span<const Function> sites, st
     }
     std::string name;
     do {
-      name = fmt::format("{}{:016x}.{}+{}", alias_prefix, key, sites[i].name,
+      name = fmt::format("{}{:016x}.{}+{}", alias_prefix, key.get(), sites[i].name,
                          numbers[sites[i].name]++);
     } while (!taken.insert(name).second);
     aliases.added.push_back(i);

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -46,13 +48,27 @@ struct Aliases {
   std::vector<std::size_t> added;  ///< indices of those that the object does not have yet
 };
 
-/// `key` makes the names of this object unlike those of every other. What an earlier run called a
-/// function stays its name, if it has that `binding`.
+/// Makes the names of an object unlike those of every other. Reads the whole object, once a new name
+/// needs it.
+class ObjectKey {
+ public:
+  /// `salt`: of objects with the same bytes.
+  ObjectKey(std::span<const std::byte> bytes, std::string_view salt) : bytes_(bytes), salt_(salt) {}
+
+  std::uint64_t get();
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::string_view salt_;
+  std::optional<std::uint64_t> key_;
+};
+
+/// What an earlier run called a function stays its name, if it has that `binding`.
 Aliases name_functions(const ObjectFile& object, std::span<const Function> functions,
-                       std::uint64_t key, unsigned char binding);
+                       ObjectKey& key, unsigned char binding);
 
 /// The same for sites, which notes refer to: `start` is that of the site, not of its function.
-Aliases name_sites(const ObjectFile& object, std::span<const Function> sites, std::uint64_t key,
+Aliases name_sites(const ObjectFile& object, std::span<const Function> sites, ObjectKey& key,
                    unsigned char binding);
 
 // Adds symbols to an object without moving anything that was there (docs/formats/object-step.md,
