@@ -11,22 +11,6 @@ namespace {
 
 constexpr std::int64_t largest_exact = std::int64_t{1} << 53;  // integer that any reader has
 
-std::string base64(std::string_view bytes) {
-  static constexpr char alphabet[] =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
-    std::uint32_t group = 0;
-    for (std::size_t k = 0; k < 3; ++k)
-      group = (group << 8) | (k < n ? static_cast<std::uint8_t>(bytes[i + k]) : 0U);
-    for (std::size_t k = 0; k < 4; ++k)
-      out += k <= n ? alphabet[(group >> (18 - 6 * k)) & 63] : '=';
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string json_text(const Json& json, int indent) {
@@ -56,7 +40,7 @@ Json json_bytes(std::string_view bytes) {
 }
 
 Json json_base64(std::string_view bytes) {
-  return {{"base64", base64(bytes)}};
+  return {{"base64", base64_text(bytes)}};
 }
 
 Json json_integer(std::int64_t number) {

@@ -39,6 +39,43 @@ bool parse_hex(std::string_view text, std::span<std::uint8_t> into) {
   return true;
 }
 
+namespace {
+
+constexpr std::string_view base64_alphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+}  // namespace
+
+std::string base64_text(std::string_view bytes) {
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      group = (group << 8) | (k < n ? static_cast<std::uint8_t>(bytes[i + k]) : 0U);
+    for (std::size_t k = 0; k < 4; ++k)
+      out += k <= n ? base64_alphabet[(group >> (18 - 6 * k)) & 63] : '=';
+  }
+  return out;
+}
+
+std::string base64_bytes(std::string_view text) {
+  std::string out;
+  std::uint32_t bits = 0;
+  int have = 0;
+  for (const char c : text) {
+    const std::size_t value = base64_alphabet.find(c);
+    if (value == base64_alphabet.npos) break;
+    bits = bits << 6 | static_cast<std::uint32_t>(value);
+    have += 6;
+    if (have < 8) continue;
+    have -= 8;
+    out += static_cast<char>(bits >> have & 0xff);
+  }
+  return out;
+}
+
 std::optional<CodePoint> first_code_point(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t lead = byte(0);

@@ -63,6 +63,13 @@ inline std::string hex_text(std::span<const std::uint8_t> bytes) {
 /// Reads two lower-case digits for each byte of `into`. False: `text` is anything else, and `into` is all zeros.
 bool parse_hex(std::string_view text, std::span<std::uint8_t> into);
 
+// Bytes in Base64 (RFC 4648), and back.
+
+std::string base64_text(std::string_view bytes);
+
+/// What `text` encodes, with or without padding, up to the first character that is not of the alphabet.
+std::string base64_bytes(std::string_view text);
+
 /// Whether these bytes are the id of a trace or a span: W3C's rule, by which zeros are none.
 constexpr bool is_id(std::span<const std::uint8_t> bytes) {
   for (const std::uint8_t byte : bytes)

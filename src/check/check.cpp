@@ -93,10 +93,11 @@ std::vector<const Requirement*> file_requirements() {
 
 Result<FileReport> report_on(const FileDescriptor& file, const std::string& path,
                              std::optional<bool> asked_v0) {
-  auto report = TRY_WHILE(path, sandbox::Parser::of_this_thread().ask<&ask_all>(
-                                    {path, file_name_of(file.get()), asked_v0}, file.get()));
+  auto& parser = sandbox::Parser::of_this_thread();
+  auto report =
+      TRY_WHILE(path, parser.ask<&ask_all>({path, file_name_of(file.get()), asked_v0}, file.get()));
   if (report.outcomes.size() != file_requirements().size())
-    return fail(ErrorCode::failed, path + ": its parser returned an invalid response");
+    return fail_while(path, parser.invalid_response().value());
   report.path = path;
   return report;
 }

@@ -8,6 +8,7 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "base/limits.hpp"
+#include "base/text.hpp"
 
 namespace vitrine::exporter::grpc {
 namespace {
@@ -53,25 +54,6 @@ std::string unescaped(std::string_view text) {
         std::from_chars(digits.data(), digits.data() + 2, byte, 16).ptr == digits.data() + 2;
     out += escaped ? static_cast<char>(byte) : text[at];
     if (escaped) at += 2;
-  }
-  return out;
-}
-
-/// Base64 with or without padding; what is in no alphabet ends it.
-std::string unpacked(std::string_view base64) {
-  constexpr std::string_view alphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  std::uint32_t bits = 0;
-  int have = 0;
-  for (const char c : base64) {
-    const std::size_t value = alphabet.find(c);
-    if (value == alphabet.npos) break;
-    bits = bits << 6 | static_cast<std::uint32_t>(value);
-    have += 6;
-    if (have < 8) continue;
-    have -= 8;
-    out += static_cast<char>(bits >> have & 0xff);
   }
   return out;
 }
@@ -194,7 +176,7 @@ void take_header(Response& response, std::string_view line) {
   } else if (name == "grpc-message") {
     response.grpc_message = unescaped(value.substr(0, 4 * limits::export_message));
   } else if (name == "grpc-status-details-bin") {
-    response.retry_after = retry_delay(unpacked(value));
+    response.retry_after = retry_delay(base64_bytes(value));
   }
 }
 

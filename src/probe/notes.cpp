@@ -31,8 +31,14 @@ bool NoteReader::has_owner(std::size_t at) const {
 }
 
 std::optional<NoteFrame> NoteReader::next() {
-  while (bytes_.size() - at_ >= header_bytes)
-    if (const auto note = read_note()) return note;
+  while (bytes_.size() - at_ >= header_bytes) {
+    const auto note = read_note();
+    if (!note) continue;
+    if (found_++ < limits::probe_notes) return note;
+    problems_.add(note->offset, "it has more than {} notes: those from offset {:#x} on are omitted",
+                  limits::probe_notes, note->offset);
+    return std::nullopt;
+  }
   check_rest();
   return std::nullopt;
 }
@@ -104,6 +110,15 @@ std::optional<std::string_view> take_string(std::string_view& rest) {
   return taken;
 }
 
+std::optional<std::string_view> take_string(std::string_view& rest, const NoteFrame& note,
+                                            const char* what, NoteProblems& problems) {
+  const auto taken = take_string(rest);
+  if (!taken)
+    problems.add(note.offset, "the {} in the note at offset {:#x} is not terminated", what,
+                 note.offset);
+  return taken;
+}
+
 namespace {
 
 constexpr std::string_view owner{"stapsdt\0", 8};
@@ -112,12 +127,8 @@ constexpr std::uint32_t version_3 = 3;  // the note's type; 1 and 2 were other l
 /// Takes the provider or the name of a probe off `rest`.
 bool take_name(const NoteFrame& note, std::string_view& rest, std::string_view& into,
                const char* what, NoteProblems& problems) {
-  const auto taken = take_string(rest);
-  if (!taken) {
-    problems.add(note.offset, "the {} in the note at offset {:#x} is not terminated", what,
-                 note.offset);
-    return false;
-  }
+  const auto taken = take_string(rest, note, what, problems);
+  if (!taken) return false;
   if (taken->empty() || taken->size() > limits::name_bytes) {
     problems.add(note.offset,
                  "the {} in the note at offset {:#x} has {} bytes: not between 1 and {}", what,
@@ -178,15 +189,7 @@ StapsdtNotes decode_stapsdt_notes(std::span<const std::byte> section, elf::Encod
   StapsdtNotes found;
   found.notes.reserve(std::min(section.size() / usual_bytes, limits::probe_notes));
   NoteReader reader(section, encoding, owner, version_3, version_3, found.problems);
-  while (const auto frame = reader.next()) {
-    if (found.notes.size() >= limits::probe_notes) {
-      found.problems.add(frame->offset,
-                         "it has more than {} notes: those from offset {:#x} on are omitted",
-                         limits::probe_notes, frame->offset);
-      break;
-    }
-    decode_note(*frame, encoding, reader, found);
-  }
+  while (const auto frame = reader.next()) decode_note(*frame, encoding, reader, found);
   return found;
 }
 

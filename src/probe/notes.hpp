@@ -63,8 +63,8 @@ class NoteReader {
         last_type_(last_type),
         problems_(problems) {}
 
-  /// The next note; nullopt at the section's end. Notes behind one whose size is a lie are found
-  /// again.
+  /// The next note; nullopt at the section's end, and after limits::probe_notes of them, which is
+  /// reported. Notes behind one whose size is a lie are found again.
   std::optional<NoteFrame> next();
 
   /// Reports that a note's content ends where `left` of its description begins: if that is more
@@ -84,10 +84,14 @@ class NoteReader {
   std::uint32_t first_type_, last_type_;
   NoteProblems& problems_;
   std::size_t at_ = 0;
+  std::size_t found_ = 0;
 };
 
 /// Takes a NUL-terminated string off `rest`; nullopt when it has no end.
 std::optional<std::string_view> take_string(std::string_view& rest);
+/// The same of a note's; `what`: what it is, for the problem that a missing end is.
+std::optional<std::string_view> take_string(std::string_view& rest, const NoteFrame& note,
+                                            const char* what, NoteProblems& problems);
 
 // Notes of static probes: the bytes of a `.note.stapsdt` section (docs/formats/sdt.md, "Note"), of
 // any class and byte order.

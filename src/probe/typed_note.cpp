@@ -18,12 +18,8 @@ class Strings {
       : frame_(frame), rest_(frame.text(at)), problems_(problems) {}
 
   bool take(std::string_view& into, const char* what) {
-    const auto taken = take_string(rest_);
-    if (!taken) {
-      problems_.add(frame_.offset, "the {} in the note at offset {:#x} is not terminated", what,
-                    frame_.offset);
-      return false;
-    }
+    const auto taken = take_string(rest_, frame_, what, problems_);
+    if (!taken) return false;
     if (taken->size() > limits::name_bytes) {
       problems_.add(frame_.offset, "the {} in the note at offset {:#x} has {} bytes: at most {}",
                     what, frame_.offset, taken->size(), limits::name_bytes);
@@ -138,12 +134,6 @@ TypedNotes decode_typed_notes(std::span<const std::byte> section, elf::Encoding 
   NoteReader reader(section, encoding, typed_note_owner, VITRINE_NOTE_PROBE,
                     VITRINE_NOTE_ENUMERATOR, found.problems);
   while (const auto frame = reader.next()) {
-    if (found.probes.size() + found.enumerators.size() >= limits::probe_notes) {
-      found.problems.add(frame->offset,
-                         "it has more than {} notes: those from offset {:#x} on are omitted",
-                         limits::probe_notes, frame->offset);
-      break;
-    }
     if (frame->type == VITRINE_NOTE_PROBE)
       decode_probe(*frame, encoding, reader, found);
     else

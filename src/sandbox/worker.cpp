@@ -207,6 +207,14 @@ void Worker::release() {
   seat_->release();
 }
 
+namespace {
+
+tl::unexpected<Error> not_a_response() {
+  return fail(ErrorCode::failed, "its parser returned an invalid response");
+}
+
+}  // namespace
+
 /// What became of the worker, as an error about its parser.
 tl::unexpected<Error> Worker::reason_of_end(const Error& seen) {
   sandbox::Child& process = seat_->process();
@@ -239,7 +247,7 @@ tl::unexpected<Error> Worker::reason_of_end(const Error& seen) {
 
 tl::unexpected<Error> Worker::invalid_response() {
   if (is_own() && (seat_->is_claimed() || seat_->claim())) seat_->process().end();
-  return fail(ErrorCode::failed, "its parser returned an invalid response");
+  return not_a_response();
 }
 
 Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> request, int file,
@@ -383,7 +391,7 @@ Result<std::vector<std::byte>> Parser::ask_bytes(BytesTask task, std::span<const
 }
 
 tl::unexpected<Error> Parser::invalid_response() {
-  if (!worker_) return fail(ErrorCode::failed, "its parser returned an invalid response");
+  if (!worker_) return not_a_response();
   auto error = worker_->invalid_response();
   worker_.reset();
   return error;

@@ -64,11 +64,12 @@ Result<ExecutableFacts> parse_executable(const SlotNames& names, FileDescriptor 
 
 Result<ExecutableFacts> read_executable(sandbox::FileMemory& file,
                                         std::span<const std::string_view> names) {
-  auto facts = sandbox::Parser::of_this_thread().ask<&parse_executable>(
-      SlotNames(names.begin(), names.end()), file.descriptor());
+  auto& parser = sandbox::Parser::of_this_thread();
+  auto facts =
+      parser.ask<&parse_executable>(SlotNames(names.begin(), names.end()), file.descriptor());
   // One definition a name, or none: callers count on it.
   if (facts && facts->symbols && facts->symbols->size() != names.size())
-    return fail(ErrorCode::failed, "its parser returned an invalid response");
+    return parser.invalid_response();
   return facts;
 }
 

@@ -568,12 +568,11 @@ std::string qualified_name(const std::string& demangled) {
 Result<FunctionListing> find_functions(const sandbox::FileMemory& file, const FunctionQuery& query,
                                        const DebugPlaces& places) {
   FunctionRequest request{places.search(), query.names, query.exits_of, query.most};
-  auto listing = TRY(sandbox::Parser::of_this_thread().ask<&parse_functions>(
-      request, file.descriptor(), places.open()));
+  auto& parser = sandbox::Parser::of_this_thread();
+  auto listing = TRY(parser.ask<&parse_functions>(request, file.descriptor(), places.open()));
   for (const FoundFunction& found : listing.functions)
     for (const std::uint32_t pattern : found.patterns)
-      if (pattern >= query.names.size())
-        return fail(ErrorCode::failed, "its parser returned an invalid response");
+      if (pattern >= query.names.size()) return parser.invalid_response();
   std::erase_if(listing.missing, [&](const MissingFunction& missing) {
     return missing.pattern >= query.names.size();
   });
@@ -588,8 +587,7 @@ Result<FunctionListing> find_functions(const sandbox::FileMemory& file, const Fu
     request.names.push_back(name);
   }
   if (asked.empty()) return listing;
-  const auto inlined = sandbox::Parser::of_this_thread().ask<&parse_inlined>(
-      request, file.descriptor(), places.open());
+  const auto inlined = parser.ask<&parse_inlined>(request, file.descriptor(), places.open());
   if (!inlined) return listing;
   for (const std::uint32_t index : *inlined)
     for (MissingFunction& missing : listing.missing)

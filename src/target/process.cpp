@@ -87,6 +87,13 @@ AuxVector parse_auxv(const std::string& bytes) {
 
 }  // namespace
 
+tl::unexpected<Error> zombie(pid_t pid, std::string_view name) {
+  const std::string which = name.empty() ? "" : fmt::format(" ({})", name);
+  return fail(ErrorCode::not_found,
+              fmt::format("process {}{} has ended: it is a zombie", pid, which),
+              "its memory is gone; its parent has not waited for it yet");
+}
+
 Result<ProcessDirectory> ProcessDirectory::open(pid_t pid) {
   if (pid <= 0) return none(pid);
   TRY(require_own_proc());
@@ -124,10 +131,7 @@ Result<Process> Process::open(pid_t pid) {
                 "kernel threads have no user memory, so they publish no labels");
   const auto live = live_thread(dir);
   if (!live && live.error().code != ErrorCode::not_found) return explain(pid, dir, live.error());
-  if (!live)
-    return fail(ErrorCode::not_found,
-                fmt::format("process {} ({}) has ended: it is a zombie", pid, stat.comm),
-                "its memory is gone; its parent has not waited for it yet");
+  if (!live) return zombie(pid, stat.comm);
 
   // A thread that lives represents the process, as a leader that exited has no auxv.
   process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(directory.status));

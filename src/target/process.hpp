@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 #include "sandbox/files.hpp"
@@ -37,6 +38,9 @@ struct ProcessDirectory {
   /// Errors: not_found (no such process; `pid` is a thread of another), not_permitted.
   static Result<ProcessDirectory> open(pid_t pid);
 };
+
+/// That a process has ended, but its parent has not waited for it. `name`: its command's; empty: not known.
+tl::unexpected<Error> zombie(pid_t pid, std::string_view name = {});
 
 /// The auxiliary vector: what the kernel gave the program at exec. AT_* → value, last one wins.
 using AuxVector = std::map<std::uint64_t, std::uint64_t>;

@@ -29,6 +29,24 @@ TEST(Hex, RefusesAnythingElse) {
   }
 }
 
+// The test vectors of RFC 4648, and bytes of both ends.
+TEST(Base64, IsReadAsItIsWritten) {
+  const std::pair<std::string_view, std::string_view> pairs[]{{"", ""},
+                                                              {"f", "Zg=="},
+                                                              {"fo", "Zm8="},
+                                                              {"foo", "Zm9v"},
+                                                              {"foob", "Zm9vYg=="},
+                                                              {"fooba", "Zm9vYmE="},
+                                                              {"foobar", "Zm9vYmFy"},
+                                                              {"\xff\xfb", "//s="}};
+  for (const auto& [bytes, text] : pairs) {
+    EXPECT_EQ(base64_text(bytes), text);
+    EXPECT_EQ(base64_bytes(text), bytes);
+    EXPECT_EQ(base64_bytes(text.substr(0, text.find('='))), bytes);
+  }
+  EXPECT_EQ(base64_bytes("Zm9v\nYg"), "foo");
+}
+
 TEST(Id, IsNotZeros) {
   EXPECT_FALSE(is_id({}));
   EXPECT_FALSE(is_id(std::array<std::uint8_t, 8>{}));

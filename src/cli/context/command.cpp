@@ -119,10 +119,7 @@ class ContextCommand : public Command {
     for (auto next = start;;) {
       auto state = reader->refresh();
       if (interrupted()) return exit_interrupted;
-      if (!state && stopped()) {
-        note("the duration ended during a reading");
-        return exit_done;
-      }
+      if (!state && is_end_of_duration(state.error())) return exit_done;
       const ErrorCode problem = state ? ErrorCode::failed : state.error().code;
       const bool again = problem == ErrorCode::another_program || problem == ErrorCode::changing;
       if (problem == ErrorCode::another_program) {  // this reader never reads that one

@@ -414,7 +414,7 @@ class LabelsCommand : public Command {
     auto reader = open_reader();
     bool shown = false;
     if (!reader) {
-      if (is_over(reader.error())) return exit_done;
+      if (is_end_of_duration(reader.error())) return exit_done;
       return is_of_end(reader.error(), launched) ? after_the_program(shown)
                                                  : report(reader.error());
     }
@@ -424,7 +424,7 @@ class LabelsCommand : public Command {
       if (!snapshot) {
         const bool ended = snapshot.error().code == ErrorCode::not_found;
         if (interrupted()) return exit_interrupted;
-        if (is_over(snapshot.error())) return exit_done;
+        if (is_end_of_duration(snapshot.error())) return exit_done;
         if (is_of_end(snapshot.error(), launched)) return after_the_program(shown);
         if (ended && shown && repeats()) {
           note(fmt::format("process {} has ended", pid_));
@@ -472,13 +472,6 @@ class LabelsCommand : public Command {
     return Error{ErrorCode::not_found,
                  fmt::format("process {} has no thread {}", pid_, fmt::join(absent, ", ")),
                  fmt::format("`vitrine labels {}` lists its threads", pid_)};
-  }
-
-  /// Whether this is but the end of --duration.
-  static bool is_over(const Error& error) {
-    if (error.code != ErrorCode::interrupted || !stopped() || interrupted()) return false;
-    note("the duration ended during a reading");
-    return true;
   }
 
   bool show(const observe::Snapshot& snapshot) {

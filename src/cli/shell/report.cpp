@@ -36,6 +36,12 @@ void note(std::string_view text) {
   print_error("vitrine: note: {}\n", printable(text));
 }
 
+bool is_end_of_duration(const Error& error) {
+  if (error.code != ErrorCode::interrupted || !stopped() || interrupted()) return false;
+  note("the duration ended during a reading");
+  return true;
+}
+
 namespace {
 
 bool is_choice(std::string_view word) {

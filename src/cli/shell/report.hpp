@@ -55,6 +55,9 @@ int report(const Error& error);
 /// Prints "vitrine: note: …".
 void note(std::string_view text);
 
+/// Whether a reading failed only because --duration was over (stop_after()); notes that.
+bool is_end_of_duration(const Error& error);
+
 // Wrong usage: the values that options take, and the errors that name the nearest.
 
 // Choices: the values of an option that takes one of some words, as its placeholder names them.

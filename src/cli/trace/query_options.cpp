@@ -78,10 +78,7 @@ Result<void> TraceQueryOptions::take_spans(observe::TraceQuery& query) {
 Result<void> TraceQueryOptions::take_slower(observe::TraceQuery& query) const {
   query.slower = slower_;
   const auto& pair = query.reduction;
-  if (!pair || pair->kind != query::ReductionKind::latency)
-    return fail(ErrorCode::usage, "--slower requires the two probes of a pair",
-                "add --latency START,END");
-  if (!pair->by.empty())
+  if (pair && pair->kind == query::ReductionKind::latency && !pair->by.empty())
     return fail(ErrorCode::usage, "--by groups latencies, and --slower shows each pair",
                 "omit --slower for a table, or --by: each pair is shown with its labels");
   return {};

@@ -17,6 +17,7 @@
 #include "base/clock.hpp"
 #include "base/signals.hpp"
 #include "target/proc_file.hpp"
+#include "target/process.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -71,9 +72,7 @@ Result<void> ProcessWatch::add(pid_t pid) {
     return fail(ErrorCode::not_found,
                 fmt::format("{} is not a process: {}", pid, std::strerror(errno)),
                 "give the ID of the process, not of one of its threads");
-  if (!launched_ && has_ended(pidfd))
-    return fail(ErrorCode::not_found, fmt::format("process {} has ended: it is a zombie", pid),
-                "its memory is gone; its parent has not waited for it yet");
+  if (!launched_ && has_ended(pidfd)) return target::zombie(pid);
   ObservedProcess* process = processes_.observe(pid, there_ns);
   if (process == nullptr) return fail(ErrorCode::limit, "too many processes");
   process->followed_ = true;
