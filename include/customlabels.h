@@ -72,7 +72,7 @@
 #include <stdint.h>
 
 #if defined(__GNUC__)
-#define CUSTOM_LABELS_EXPORT __attribute__((visibility("default")))
+#define CUSTOM_LABELS_EXPORT __attribute__((__visibility__("default")))
 #else
 #define CUSTOM_LABELS_EXPORT
 #endif

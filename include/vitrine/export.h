@@ -16,7 +16,7 @@
 #ifndef VITRINE_EXPORT_H
 #define VITRINE_EXPORT_H
 
-#define VITRINE_EXPORT __attribute__((visibility("default")))
+#define VITRINE_EXPORT __attribute__((__visibility__("default")))
 
 #ifndef VITRINE_DETAIL_ABI
 #define VITRINE_DETAIL_ABI 1

@@ -28,8 +28,8 @@ VITRINE_DETAIL_ALWAYS_INLINE Segment* around(const Thread& here) noexcept {
 /// for this one's loads.
 VITRINE_DETAIL_ALWAYS_INLINE bool shows(const Thread& here, const Words& words) noexcept {
 #if defined(__SSE2__)
-  typedef int Lanes __attribute__((vector_size(16)));
-  typedef float Floats __attribute__((vector_size(16)));
+  typedef int Lanes __attribute__((__vector_size__(16)));
+  typedef float Floats __attribute__((__vector_size__(16)));
   const auto equal = reinterpret_cast<Lanes>(words) == reinterpret_cast<Lanes>(here.slot);
   return __builtin_ia32_movmskps(reinterpret_cast<Floats>(equal)) == 15;
 #else

@@ -45,7 +45,7 @@ inline constexpr std::size_t small_page_bytes = 8 * 1024;
 /// Data of a set of this library in addition to the data for observers.
 struct Links {
   /// As Words, and in a block aligned as they are. (A typedef: clang does not align an alias less.)
-  typedef unsigned long long StoredWords __attribute__((vector_size(16), aligned(8)));
+  typedef unsigned long long StoredWords __attribute__((__vector_size__(16), __aligned__(8)));
 
   std::uint64_t below_serial;  ///< the serial of `below`; 0: no set below
   StoredWords words;           ///< what puts this set in force

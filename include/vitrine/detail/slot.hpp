@@ -21,7 +21,7 @@ namespace detail {
 
 /// What one store puts in force. ABI v1: {OpenTelemetry record or 0, label set or 0}, so that both
 /// formats change together. ABI v0: {labels, count}.
-using Words = unsigned long long __attribute__((vector_size(16)));
+using Words = unsigned long long __attribute__((__vector_size__(16)));
 
 struct Block;  // an immutable label set
 
@@ -46,7 +46,7 @@ struct Segment {
   bool coroutine;  ///< else: an Attach
   bool over;       ///< to be given back with the last of them
   bool ended;      ///< its holder is gone; only the thread that lists it can take it out
-  bool near;       ///< part of an arena, for its thread's attachments; in use if `taken`
+  bool in_arena;   ///< part of an arena, for its thread's attachments; in use if `taken`
   bool taken;
 
   /// Words that are never in force.
@@ -72,18 +72,18 @@ struct Segment {
 ///
 /// Hidden: no code compares it with that of another module, and a plug-in would never be unloaded with
 /// what gcc makes of other inline variables (STB_GNU_UNIQUE).
-inline Segment nowhere __attribute__((visibility("hidden"))) = {Segment::unknown,
-                                                                Words{0, 0},
-                                                                nullptr,
-                                                                &nowhere,
-                                                                nullptr,
-                                                                nullptr,
-                                                                0,
-                                                                false,
-                                                                false,
-                                                                false,
-                                                                false,
-                                                                true};
+inline Segment nowhere __attribute__((__visibility__("hidden"))) = {Segment::unknown,
+                                                                    Words{0, 0},
+                                                                    nullptr,
+                                                                    &nowhere,
+                                                                    nullptr,
+                                                                    nullptr,
+                                                                    0,
+                                                                    false,
+                                                                    false,
+                                                                    false,
+                                                                    false,
+                                                                    true};
 
 /// One thread's state. The public TLS symbols are names for parts of `slot`.
 struct Thread {
@@ -98,20 +98,20 @@ struct Thread {
 };
 static_assert(sizeof(Thread) == 48);
 
-#define VITRINE_DETAIL_ALWAYS_INLINE inline __attribute__((always_inline))
+#define VITRINE_DETAIL_ALWAYS_INLINE inline __attribute__((__always_inline__))
 // clang before 17 keeps the address of a thread-local variable across the suspension of a
 // coroutine, after which the thread may be another. There, what uses it is a function of its own.
 // Every compiler may keep it across a call that switches stacks, for which <vitrine/fiber.hpp> has
 // VITRINE_FIBERS.
 #if defined(VITRINE_FIBERS) || (defined(__clang__) && __clang_major__ < 17)
-#define VITRINE_DETAIL_ON_THREAD inline __attribute__((noinline))
+#define VITRINE_DETAIL_ON_THREAD inline __attribute__((__noinline__))
 #else
 #define VITRINE_DETAIL_ON_THREAD VITRINE_DETAIL_ALWAYS_INLINE
 #endif
 
 extern "C" {
 extern __thread Thread vitrine_labels_thread __asm__(VITRINE_DETAIL_THREAD_SYMBOL)
-    __attribute__((visibility("default")));
+    __attribute__((__visibility__("default")));
 }
 
 /// Everything stored before it is seen by other CPUs before anything stored after it. (A compiler

@@ -205,7 +205,7 @@ Arena* new_arena() noexcept {
          reserve);
   for (Ring& ring : arena->large) set_up(ring, large_page_bytes, large_unit_bytes, nullptr, 0);
   arena->near.innermost = &arena->near;
-  arena->near.near = true;
+  arena->near.in_arena = true;
   return arena;
 }
 

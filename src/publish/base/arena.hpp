@@ -190,7 +190,7 @@ inline void close_use(Page& page, const void* here) noexcept {
 labels::detail::Segment* take_segment(Arena& arena) noexcept;
 void give_pooled_segment(Arena& arena, labels::detail::Segment& segment) noexcept;
 inline void give_segment(Arena& arena, labels::detail::Segment& segment) noexcept {
-  if (__builtin_expect(!segment.near, 0)) return give_pooled_segment(arena, segment);
+  if (__builtin_expect(!segment.in_arena, 0)) return give_pooled_segment(arena, segment);
   __atomic_store_n(&segment.taken, false, __ATOMIC_RELEASE);  // the arena may be another thread's
 }
 

@@ -1,5 +1,10 @@
-// Each case is wrong in a way that the compiler must see. CASE 0 is the right way, and compiles.
+// Each case is wrong in a way that the compiler must see. CASE 0, and those from 14 on, are the right way.
+#include <customlabels.h>
+#include <vitrine/sdt.h>
+
+#include <vitrine/context.hpp>
 #include <vitrine/coroutine.hpp>
+#include <vitrine/fiber.hpp>
 #include <vitrine/labels.hpp>
 
 namespace labels = vitrine::labels;
@@ -7,7 +12,7 @@ namespace labels = vitrine::labels;
 const labels::Key tenant{"tenant"};
 
 void use(const labels::Trace& trace, labels::Set set) {
-#if CASE == 0 || CASE == 14 || CASE == 15
+#if CASE == 0 || CASE >= 14
   labels::Scope one{tenant, "acme"};
   labels::Scope several{{tenant, "acme"}, {tenant, "umbrella"}};
   labels::Scope traced{trace, {{tenant, "acme"}}};
