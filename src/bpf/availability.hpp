@@ -2,10 +2,16 @@
 #pragma once
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace vitrine::bpf {
 
 inline constexpr const char* kernel_btf = "/sys/kernel/btf/vmlinux";
+
+/// Else nothing is known of the kernel's types: a container may have no /sys.
+inline bool sysfs_is_mounted() {
+  return ::access("/sys/kernel", F_OK) == 0;
+}
 
 /// False when this vitrine was built without clang, bpftool or libbpf.
 bool built_in();

@@ -116,6 +116,11 @@ Error not_permitted(std::string_view doing, int error, std::initializer_list<int
 }
 
 Result<void> require_kernel() {
+  if (::access(kernel_btf, R_OK) != 0 && !sysfs_is_mounted())
+    return fail(ErrorCode::unsupported,
+                fmt::format("cannot read the kernel's type information ({}): sysfs is not mounted",
+                            kernel_btf),
+                "mount it: mount -t sysfs sysfs /sys");
   if (::access(kernel_btf, R_OK) != 0)
     return fail(ErrorCode::unsupported,
                 fmt::format("this kernel has no type information: no {}", kernel_btf),

@@ -149,14 +149,18 @@ void examine_kernel(std::vector<Finding>& into) {
   ::uname(&name);
   into.push_back({kernel, "release", Verdict::yes, name.release, {}});
   into.push_back(of(kernel, "/proc", target::require_own_proc(), "of this PID namespace"));
-  into.push_back(present("BTF", ::access(bpf::kernel_btf, R_OK) == 0, bpf::kernel_btf,
-                         "a kernel with CONFIG_DEBUG_INFO_BTF"));
+  const bool types = ::access(bpf::kernel_btf, R_OK) == 0;
+  const std::string needs_types =
+      bpf::sysfs_is_mounted() ? "a kernel with CONFIG_DEBUG_INFO_BTF" : "mount -t sysfs sysfs /sys";
+  into.push_back(present("BTF", types, bpf::kernel_btf, needs_types));
   into.push_back(present("PROCMAP_QUERY", target::kernel_has_procmap_query(),
                          "finds the process context quickly", "Linux 6.11 or later"));
   into.push_back(present("uprobe_multi", bpf::kernel_has_struct("bpf_uprobe_multi_link"),
-                         "attaches to many probes at once", "Linux 6.6 or later"));
+                         "attaches to many probes at once",
+                         types ? "Linux 6.6 or later" : needs_types));
   into.push_back(present("bpf_task_from_pid", bpf::kernel_has_function("bpf_task_from_pid"),
-                         "profiles threads that already wait at the start", "Linux 6.2 or later"));
+                         "profiles threads that already wait at the start",
+                         types ? "Linux 6.2 or later" : needs_types));
   into.push_back(present("schedstat", schedstat_counts(), "counts the runs of each thread",
                          "a kernel with CONFIG_SCHED_INFO"));
   into.push_back(present("syscall file", ::access("/proc/thread-self/syscall", F_OK) == 0,

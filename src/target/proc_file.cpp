@@ -205,6 +205,14 @@ Error access_refused(pid_t pid, int proc_dir, const char* doing) {
       grant);
 }
 
+Error hidden_by_proc(pid_t pid) {
+  return {ErrorCode::not_permitted,
+          fmt::format("not permitted to observe process {}: /proc, which is mounted with hidepid, "
+                      "does not show it",
+                      pid),
+          grant};
+}
+
 namespace {
 
 /// The last number of a field of status (of Uid: that of the file system; of NSpid: the innermost),

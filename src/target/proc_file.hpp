@@ -78,6 +78,9 @@ std::optional<std::string_view> status_field(std::string_view status, std::strin
 /// descriptor of /proc/PID.
 Error access_refused(pid_t pid, int proc_dir, const char* doing);
 
+/// The error for a process that exists, but that /proc does not show (hidepid=2 or ptraceable, proc(5)).
+Error hidden_by_proc(pid_t pid);
+
 /// kernel.yama.ptrace_scope; 0: there is no such thing.
 int yama_scope();
 

@@ -36,6 +36,12 @@ tl::unexpected<Error> none(pid_t pid) {
               "`vitrine ps` lists processes that publish labels or a context");
 }
 
+// /proc has no such directory.
+tl::unexpected<Error> not_shown(pid_t pid) {
+  const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  return process ? tl::unexpected<Error>(hidden_by_proc(pid)) : none(pid);
+}
+
 tl::unexpected<Error> withheld(std::string why) {
   return fail(ErrorCode::limit, std::move(why),
               "resume the process that serves this memory, or end the target");
@@ -98,7 +104,7 @@ Result<ProcessDirectory> ProcessDirectory::open(pid_t pid) {
   if (pid <= 0) return none(pid);
   TRY(require_own_proc());
   auto fd = open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_RDONLY | O_DIRECTORY);
-  if (!fd && fd.error().code == ErrorCode::not_found) return none(pid);
+  if (!fd && fd.error().code == ErrorCode::not_found) return not_shown(pid);
   if (!fd) return fail_while(fmt::format("process {}", pid), std::move(fd.error()));
   auto status = read_file_at(fd->get(), "status", status_bytes);
   if (!status) return explain(pid, fd->get(), status.error());

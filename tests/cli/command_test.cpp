@@ -210,6 +210,20 @@ TEST(UserNamespace, ItsCapabilitiesDoNotCountForBpf) {
   EXPECT_THAT(doctor.out, testing::ContainsRegex("no  +CAP_PERFMON"));
 }
 
+TEST(NoSysfs, IsNotBlamedOnTheKernel) {
+  const auto inside = [](const std::string& command) {
+    return run({"unshare", "--mount", "sh", "-c",
+                "mount -t tmpfs none /sys && exec \"$0\" " + command, VITRINE});
+  };
+  const Outcome labels = inside("labels --mode ebpf --exec -- sleep 9");
+  EXPECT_EQ(labels.status, 1) << labels.err;
+  EXPECT_THAT(labels.err, HasSubstr("mount -t sysfs sysfs /sys"));
+  EXPECT_THAT(labels.err, testing::Not(HasSubstr("CONFIG_DEBUG_INFO_BTF")));
+  const Outcome doctor = inside("doctor");
+  EXPECT_THAT(doctor.out, HasSubstr("uprobe_multi: mount -t sysfs"));
+  EXPECT_THAT(doctor.out, testing::Not(HasSubstr("Linux 6.6")));
+}
+
 TEST(BadTarget, AProgramThatCannotBeStartedIsNamed) {
   const Outcome outcome = vitrine({"labels", "--exec", "--", "/no/such/program"});
   EXPECT_EQ(outcome.status, 4);

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grp.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -181,14 +183,15 @@ TEST(Process, ReadsNoForkThatHasTheNumberOfOneOfItsThreads) {
   EXPECT_TRUE(process->verify());
 }
 
-// What a process of uid 65534 without capabilities is told when it opens `pid`.
-std::string told_to_nobody(pid_t pid) {
+// What a process of uid 65534 without capabilities is told when it opens `pid`; `first`: what it does as root.
+std::string told_to_nobody(
+    pid_t pid, bool (*first)() = [] { return true; }) {
   int pipes[2];
   if (::pipe(pipes) != 0) return "pipe";
   const pid_t child = ::fork();
   if (child == 0) {
     std::string text = "cannot become nobody";
-    if (::setgroups(0, nullptr) == 0 && ::setgid(65534) == 0 && ::setuid(65534) == 0) {
+    if (first() && ::setgroups(0, nullptr) == 0 && ::setgid(65534) == 0 && ::setuid(65534) == 0) {
       const auto process = Process::open(pid);
       text = process ? "opened" : process.error().message + "\n" + process.error().remedy;
     }
@@ -210,6 +213,20 @@ TEST(Process, NamesTheOwnerAndTheCapabilityWhenRefused) {
   EXPECT_THAT(told, HasSubstr("not permitted"));
   EXPECT_THAT(told, HasSubstr("belongs to uid 0, vitrine runs as uid 65534"));
   EXPECT_THAT(told, HasSubstr("CAP_SYS_PTRACE"));
+}
+
+TEST(Process, NamesTheCapabilityWhenProcHidesIt) {
+  const auto hide = [] {
+    return ::unshare(CLONE_NEWNS) == 0 &&
+           ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           ::mount("proc", "/proc", "proc", 0, "hidepid=2") == 0;
+  };
+  Subject subject;
+  const std::string told = told_to_nobody(subject.child.pid(), hide);
+  EXPECT_THAT(told, HasSubstr("not permitted"));
+  EXPECT_THAT(told, HasSubstr("hidepid"));
+  EXPECT_THAT(told, HasSubstr("CAP_SYS_PTRACE"));
+  EXPECT_THAT(told_to_nobody(1 << 30, hide), HasSubstr("no such process"));
 }
 
 TEST(Process, NamesDumpabilityWhenTheOwnerIsRefused) {
