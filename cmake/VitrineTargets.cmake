@@ -43,9 +43,10 @@ endfunction()
 # vitrine_test(name SOURCES … LINK …): a GoogleTest program, its cases registered with ctest one by
 # one. TIMEOUT bounds each case. Cases run beside those of other programs and their own, but SERIAL ones
 # alone (they look at all of the machine), and of those with one LOCK one at a time (they use one thing).
-# Test code is not optimised, but where it is its headers of ours that are tested: OPTIMISED.
+# Test code is not optimised, but where it is its headers of ours that are tested: OPTIMISED. Its sources are compiled
+# together, but those of OPTIMISED tests, and those whose names are the same: SEPARATE.
 function(vitrine_test name)
-  cmake_parse_arguments(arg "SERIAL;OPTIMISED" "TIMEOUT" "SOURCES;LINK;DEFINITIONS;DEPENDS;LABELS;LOCK;PROPERTIES" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL;OPTIMISED;SEPARATE" "TIMEOUT" "SOURCES;LINK;DEFINITIONS;DEPENDS;LABELS;LOCK;PROPERTIES" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
@@ -59,6 +60,12 @@ function(vitrine_test name)
   if(NOT arg_OPTIMISED)
     target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
     target_precompile_headers(${name} REUSE_FROM vitrine_test_support)
+    list(LENGTH arg_SOURCES sources)
+    if(VITRINE_UNITY AND sources GREATER 1 AND NOT arg_SEPARATE)
+      # Half the time: the templates that tests share are instantiated once. Eight, for a change of one of them.
+      set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+      target_compile_options(${name} PRIVATE -Wno-shadow -Wno-subobject-linkage)
+    endif()
   endif()
   if(arg_DEFINITIONS)
     target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS})

@@ -19,7 +19,7 @@ namespace {
 using namespace vitrine::test;
 using probe::ArgumentError;
 
-std::uint64_t address_of(const void* at) {
+std::uint64_t as_word(const void* at) {
   return reinterpret_cast<std::uint64_t>(at);
 }
 
@@ -48,22 +48,21 @@ struct Symbols final : probe::OperandSymbols {
   tl::expected<Address, ArgumentError> address(std::string_view name) override {
     if (name == ".Lloc")
       return tl::unexpected<ArgumentError>({ArgumentError::Kind::unresolved, "a local label"});
-    return address_of(name == "gint" ? static_cast<const void*>(&gint)
-                      : name == "gd" ? static_cast<const void*>(&gd)
-                                     : garr);
+    return as_word(name == "gint" ? static_cast<const void*>(&gint)
+                   : name == "gd" ? static_cast<const void*>(&gd)
+                                  : garr);
   }
   tl::expected<Address, ArgumentError> got_slot(std::string_view) override {
-    return address_of(&gint_slot);
+    return as_word(&gint_slot);
   }
   tl::expected<std::int64_t, ArgumentError> thread_offset(std::string_view) override {
-    return static_cast<std::int64_t>(address_of(&tl) - address_of(__builtin_thread_pointer()));
+    return static_cast<std::int64_t>(as_word(&tl) - as_word(__builtin_thread_pointer()));
   }
 };
 
 tl::expected<vitrine_operand, ArgumentError> compile(const std::string& text) {
   Symbols symbols;
-  return probe::compile_argument(text, Machine::x86_64, address_of(vitrine_test_site_with),
-                                 &symbols);
+  return probe::compile_argument(text, Machine::x86_64, as_word(vitrine_test_site_with), &symbols);
 }
 
 using Words = std::array<std::uint64_t, 21>;
@@ -96,7 +95,7 @@ class KernelEvaluator {
 /// Memory around which registers point.
 struct Stack {
   std::uint64_t words[512]{};
-  [[nodiscard]] std::uint64_t middle() const { return address_of(&words[256]); }
+  [[nodiscard]] std::uint64_t middle() const { return as_word(&words[256]); }
 };
 
 TEST(Operands, GiveTheSpecificationsValues) {
@@ -108,12 +107,12 @@ TEST(Operands, GiveTheSpecificationsValues) {
   tl = 55;
   Words words{};
   words[rax] = 0x400921fb54442d18;
-  words[rbx] = address_of(table);
+  words[rbx] = as_word(table);
   words[rcx] = 2;
   words[rdi] = 0xffffffff80000001;
   words[r12] = 0xfedcba9876543210;
   words[r13] = static_cast<std::uint64_t>(-3);
-  words[rbp] = address_of(&frame[1]);
+  words[rbp] = as_word(&frame[1]);
   words[rsp] = stack.middle();
   std::int32_t behind_garr = 0;
   std::memcpy(&behind_garr, reinterpret_cast<const char*>(garr) + 2, sizeof behind_garr);
@@ -140,12 +139,12 @@ TEST(Operands, GiveTheSpecificationsValues) {
       {"-4@garr(,%rcx,4)", 30},
       {"-4@gint(%rip)", negative(-99)},
       {"-4@garr+4(%rip)", negative(-20)},
-      {"8@gint@GOTPCREL(%rip)", address_of(&gint)},
+      {"8@gint@GOTPCREL(%rip)", as_word(&gint)},
       {"-4@%fs:tl@tpoff", 55},
       {"8f@%rax", 0x400921fb54442d18},
       {"8f@gd(%rip)", 0x4004000000000000},
       {"-4@garr(%rcx)", negative(behind_garr)},
-      {"8@$garr+4", address_of(garr) + 4},
+      {"8@$garr+4", as_word(garr) + 4},
       {"-4@8+4(%rsp)", 77},
   };
   std::vector<vitrine_operand> operands;
@@ -197,8 +196,8 @@ TEST(Operands, OfEveryCompilerAreEvaluatedAsInUserSpace) {
           round != 0 && i % 2 == static_cast<std::size_t>(round - 1) ? i : stack.middle() + 8 * i;
     probe::Registers registers;
     std::copy(words.begin(), words.end(), registers.words.begin());
-    registers.words[VITRINE_PROBE_ADDRESS] = address_of(vitrine_test_site_with);
-    registers.words[VITRINE_THREAD_POINTER] = address_of(__builtin_thread_pointer());
+    registers.words[VITRINE_PROBE_ADDRESS] = as_word(vitrine_test_site_with);
+    registers.words[VITRINE_THREAD_POINTER] = as_word(__builtin_thread_pointer());
     // The stack pointer must stay one; what the site itself has no way to set is not compared.
     words[rsp] = registers.words[rsp] = stack.middle();
     const auto captured = kernel.evaluate(operands, words);

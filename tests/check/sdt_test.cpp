@@ -123,7 +123,7 @@ TEST(SdtRules, OfAGoodFileAllHold) {
   }
 }
 
-struct Wrong {
+struct WrongNote {
   const char* name;
   const char* rule;
   Words options;
@@ -132,11 +132,11 @@ struct Wrong {
   const char* compiler = "gcc";
 };
 
-void PrintTo(const Wrong& wrong, std::ostream* out) {
+void PrintTo(const WrongNote& wrong, std::ostream* out) {
   *out << wrong.name;
 }
 
-const Wrong wrongs[] = {
+const WrongNote wrong_notes[] = {
     {"loaded_notes",
      "sdt.section",
      {"-DNOTES=.section .note.stapsdt, \"a\", \"note\""},
@@ -184,10 +184,10 @@ const Wrong wrongs[] = {
     {"quoted_provider", "sdt.names", {"-DPROVIDER=\"\\\"shop\\\"\""}, ""},
 };
 
-class SdtWrong : public testing::TestWithParam<Wrong> {};
+class SdtWrong : public testing::TestWithParam<WrongNote> {};
 
 TEST_P(SdtWrong, IsFound) {
-  const Wrong& wrong = GetParam();
+  const WrongNote& wrong = GetParam();
   const Folder folder;
   Words options = wrong.options;
   const bool shared = !options.empty() && options.front() == "-shared";
@@ -201,7 +201,7 @@ TEST_P(SdtWrong, IsFound) {
   EXPECT_THAT(failing(report), testing::IsSupersetOf(expected));
 }
 
-INSTANTIATE_TEST_SUITE_P(, SdtWrong, testing::ValuesIn(wrongs),
+INSTANTIATE_TEST_SUITE_P(, SdtWrong, testing::ValuesIn(wrong_notes),
                          [](const auto& one) { return std::string(one.param.name); });
 
 TEST(SdtRules, NotesThatWereStrippedAreMissed) {

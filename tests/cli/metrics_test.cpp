@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-query::Key text(std::string value) {
+query::Key text_key(std::string value) {
   return probe::Value(probe::StringValue{std::move(value), false});
 }
 
@@ -51,7 +51,8 @@ ReductionTable values(ReductionKind kind, const std::vector<query::Number>& numb
 
 TEST(ReductionMetrics, CountsAreACounter) {
   ReductionMetrics metrics(10);
-  const std::string made = metrics.text(counts_by_tenant({{text("acme"), 3}, {text("zen"), 4}}));
+  const std::string made =
+      metrics.text(counts_by_tenant({{text_key("acme"), 3}, {text_key("zen"), 4}}));
   EXPECT_THAT(made, StartsWith("# HELP vitrine_probe_fires_total Fires of a probe.\n"
                                "# TYPE vitrine_probe_fires_total counter\n"
                                "vitrine_probe_fires_total{probe=\"shop:order\",tenant=\"acme\"} 3\n"
@@ -68,21 +69,23 @@ TEST(ReductionMetrics, AKeyThatIsNotSetHasNoLabel) {
 /// To Prometheus both are one series, and a page that has it twice is refused.
 TEST(ReductionMetrics, AnEmptyValueIsAsOneThatIsNotSet) {
   const std::string made =
-      ReductionMetrics(10).text(counts_by_tenant({{std::nullopt, 3}, {text(""), 4}}));
+      ReductionMetrics(10).text(counts_by_tenant({{std::nullopt, 3}, {text_key(""), 4}}));
   EXPECT_THAT(made, HasSubstr("vitrine_probe_fires_total{probe=\"shop:order\"} 7\n"));
   EXPECT_THAT(made, Not(HasSubstr("tenant")));
 }
 
 TEST(ReductionMetrics, ValuesAreEscaped) {
-  const std::string made =
-      ReductionMetrics(10).text(counts_by_tenant({{text("a\"b\\c\nd"), 1}, {text("\xff"), 2}}));
+  const std::string made = ReductionMetrics(10).text(
+      counts_by_tenant({{text_key("a\"b\\c\nd"), 1}, {text_key("\xff"), 2}}));
   EXPECT_THAT(made, HasSubstr(R"(tenant="a\"b\\c\nd"} 1)"));
   EXPECT_THAT(made, HasSubstr(R"(tenant="\\xff"} 2)"));
 }
 
 TEST(ReductionMetrics, NoTwoValuesAreTheSameLabel) {
-  const std::string made = ReductionMetrics(10).text(counts_by_tenant(
-      {{text("\xff"), 1}, {text("\xfe"), 2}, {text("\\xff"), 4}, {text("a\\b"), 8}}));
+  const std::string made = ReductionMetrics(10).text(counts_by_tenant({{text_key("\xff"), 1},
+                                                                       {text_key("\xfe"), 2},
+                                                                       {text_key("\\xff"), 4},
+                                                                       {text_key("a\\b"), 8}}));
   EXPECT_THAT(made, HasSubstr(R"(tenant="\\xff"} 1)"));
   EXPECT_THAT(made, HasSubstr(R"(tenant="\\xfe"} 2)"));
   EXPECT_THAT(made, HasSubstr(R"(tenant="\\\\xff"} 4)"));
@@ -94,7 +97,8 @@ TEST(ReductionMetrics, NamesAreMadeOfTitles) {
   table.by = {"http.route", "probe", "4xx", "http_route", "__name__", "größe"};
   ReductionRow row;
   row.probe = "p:n";
-  row.keys = {text("a"), text("b"), text("c"), text("d"), text("e"), text("f")};
+  row.keys = {text_key("a"), text_key("b"), text_key("c"),
+              text_key("d"), text_key("e"), text_key("f")};
   row.count = 1;
   table.rows.push_back(row);
   EXPECT_THAT(
@@ -105,12 +109,13 @@ TEST(ReductionMetrics, NamesAreMadeOfTitles) {
 
 TEST(ReductionMetrics, GroupsPastTheLimitAreOneAndNoCounterShrinks) {
   ReductionMetrics metrics(2);
-  const std::string first = metrics.text(counts_by_tenant({{text("a"), 5}, {text("b"), 4}}));
+  const std::string first =
+      metrics.text(counts_by_tenant({{text_key("a"), 5}, {text_key("b"), 4}}));
   EXPECT_THAT(first, HasSubstr("vitrine_trace_folded_groups 0\n"));
   EXPECT_THAT(first, Not(HasSubstr("\"__other__\"")));
   // Another order: who has most by now.
-  ReductionTable later =
-      counts_by_tenant({{text("c"), 100}, {text("a"), 6}, {text("d"), 1}, {text("b"), 4}});
+  ReductionTable later = counts_by_tenant(
+      {{text_key("c"), 100}, {text_key("a"), 6}, {text_key("d"), 1}, {text_key("b"), 4}});
   later.others.count = 7;
   const std::string then = metrics.text(later);
   EXPECT_THAT(then, HasSubstr("tenant=\"a\"} 6\n"));
@@ -123,7 +128,7 @@ TEST(ReductionMetrics, GroupsPastTheLimitAreOneAndNoCounterShrinks) {
 TEST(ReductionMetrics, GroupsThatReadAlikeAreSeriesOfTheirOwn) {
   // Of bytes that are not UTF-8, and of the text that they are shown as.
   const std::string made =
-      ReductionMetrics(10).text(counts_by_tenant({{text("\xff"), 2}, {text("\\xff"), 3}}));
+      ReductionMetrics(10).text(counts_by_tenant({{text_key("\xff"), 2}, {text_key("\\xff"), 3}}));
   EXPECT_THAT(made, HasSubstr(R"({probe="shop:order",tenant="\\xff"} 2)"));
   EXPECT_THAT(made, HasSubstr(R"({probe="shop:order",tenant="\\\\xff"} 3)"));
 }
@@ -239,8 +244,11 @@ TEST(ReductionMetrics, HistogramsKeepEveryValueInOtlp) {
 
 TEST(ReductionMetrics, ValuesPastTheBudgetOfAKeyAreOne) {
   ReductionMetrics metrics(100, 2);
-  ReductionTable table = counts_by_tenant(
-      {{text("a"), 5}, {text("b"), 4}, {text("c"), 3}, {text("d"), 2}, {std::nullopt, 1}});
+  ReductionTable table = counts_by_tenant({{text_key("a"), 5},
+                                           {text_key("b"), 4},
+                                           {text_key("c"), 3},
+                                           {text_key("d"), 2},
+                                           {std::nullopt, 1}});
   const std::string made = metrics.text(table);
   EXPECT_THAT(made, HasSubstr("{probe=\"shop:order\",tenant=\"a\"} 5\n"));
   EXPECT_THAT(made, HasSubstr("{probe=\"shop:order\",tenant=\"__other__\"} 5\n"));
@@ -249,15 +257,15 @@ TEST(ReductionMetrics, ValuesPastTheBudgetOfAKeyAreOne) {
   EXPECT_THAT(made, HasSubstr("vitrine_trace_folded_values{key=\"tenant\"} 2\n"));
   EXPECT_THAT(made, HasSubstr("vitrine_trace_folded_groups 2\n"));
   // What came first keeps its series.
-  const std::string then = metrics.text(counts_by_tenant({{text("d"), 9}, {text("b"), 4}}));
+  const std::string then = metrics.text(counts_by_tenant({{text_key("d"), 9}, {text_key("b"), 4}}));
   EXPECT_THAT(then, HasSubstr("tenant=\"b\"} 4\n"));
   EXPECT_THAT(then, HasSubstr("vitrine_trace_folded_values{key=\"tenant\"} 1\n"));
 }
 
 TEST(ReductionMetrics, ALabelHasOneNameWhicheverRowsHaveIt) {
-  ReductionTable table = counts_by_tenant({{text("late"), 3}});
+  ReductionTable table = counts_by_tenant({{text_key("late"), 3}});
   table.by = {"a.b", "a_b"};
-  table.rows[0].keys = {{}, text("late")};
+  table.rows[0].keys = {{}, text_key("late")};
   EXPECT_THAT(ReductionMetrics(10).text(table),
               HasSubstr("{probe=\"shop:order\",by_a_b=\"late\"} 3\n"));
 }

@@ -12,14 +12,14 @@ namespace {
 using test::BufferMemory;
 using test::ElfImage;
 
-constexpr Address bias = 0x7f00'1234'0000;
+constexpr Address loaded_at = 0x7f00'1234'0000;
 
 class Lookup : public testing::TestWithParam<bool> {
  protected:
   Result<std::optional<Symbol>> find(std::string_view name) {
     BufferMemory memory;
-    memory.place(bias, elf.bytes());
-    return find_symbol(memory, *read_dynamic(memory, *read_image(memory, bias)), name);
+    memory.place(loaded_at, elf.bytes());
+    return find_symbol(memory, *read_dynamic(memory, *read_image(memory, loaded_at)), name);
   }
   void finish() { elf.finish(0, GetParam()); }
 
@@ -81,9 +81,9 @@ TEST(GnuHash, WithoutBucketsOrBloomWordsIsMalformedOrEmpty) {
     elf.finish();
     elf.put(elf.at_hash + 4 * static_cast<std::uint64_t>(word), std::uint32_t{0});
     BufferMemory memory;
-    memory.place(bias, elf.bytes());
+    memory.place(loaded_at, elf.bytes());
     const auto found =
-        find_symbol(memory, *read_dynamic(memory, *read_image(memory, bias)), "named");
+        find_symbol(memory, *read_dynamic(memory, *read_image(memory, loaded_at)), "named");
     if (found)
       EXPECT_EQ(*found, std::nullopt);
     else
@@ -102,9 +102,9 @@ TEST(GnuHash, ChainWithoutAnEndEndsWithTheModule) {
   intact.symbol("named", STT_TLS, 8, 8);
   intact.finish();
   BufferMemory good, bad;
-  good.place(bias, intact.bytes());
-  bad.place(bias, elf.bytes());
-  const auto dynamic = read_dynamic(good, *read_image(good, bias));
+  good.place(loaded_at, intact.bytes());
+  bad.place(loaded_at, elf.bytes());
+  const auto dynamic = read_dynamic(good, *read_image(good, loaded_at));
   EXPECT_EQ(*find_symbol(bad, *dynamic, "named"), std::nullopt);
 }
 
@@ -115,8 +115,8 @@ TEST(SysvHash, ChainThatIsACircleEnds) {
   elf.finish(0, true);
   elf.put(elf.at_hash + 4 * (2 + 1 + 2), std::uint32_t{1});  // chain[2] = 1
   BufferMemory memory;
-  memory.place(bias, elf.bytes());
-  EXPECT_EQ(*find_symbol(memory, *read_dynamic(memory, *read_image(memory, bias)), "three"),
+  memory.place(loaded_at, elf.bytes());
+  EXPECT_EQ(*find_symbol(memory, *read_dynamic(memory, *read_image(memory, loaded_at)), "three"),
             std::nullopt);
 }
 

@@ -12,17 +12,17 @@ using namespace vitrine::test;
 using testing::ElementsAre;
 using testing::SizeIs;
 
-Result<ProcessContext> decode2(const std::string& payload) {
+Result<ProcessContext> decode_hostile(const std::string& payload) {
   return decode_payload(2, pb::bytes(payload));
 }
 
 void expect_refused(const std::string& payload, const char* why) {
-  auto context = decode2(payload);
+  auto context = decode_hostile(payload);
   ASSERT_FALSE(context) << why;
   EXPECT_EQ(context.error().code, ErrorCode::malformed) << why;
 }
 
-bool has_cut(const ProcessContext& context, std::string_view what) {
+bool context_has_cut(const ProcessContext& context, std::string_view what) {
   return std::any_of(context.truncated.begin(), context.truncated.end(),
                      [&](const Truncation& cut) { return cut.what == what; });
 }
@@ -71,11 +71,11 @@ TEST(HostileProtobuf, FieldNumber0AndUnknownWireTypes) {
 TEST(HostileProtobuf, NestingOf10000Levels) {
   std::string value = pb::text_value("deep");
   for (int i = 0; i < 10'000; ++i) value = pb::field(5, pb::field(1, value));
-  auto context = decode2(
+  auto context = decode_hostile(
       pb::with_resource({pb::key_value("k", value), pb::key_value("after", pb::text_value("v"))}));
   ASSERT_TRUE(context) << context.error().message;
   EXPECT_THAT(context->resource, SizeIs(2));
-  EXPECT_TRUE(has_cut(*context, "nesting"));
+  EXPECT_TRUE(context_has_cut(*context, "nesting"));
   // Of the array in k there are 16 levels.
   const AnyValue* level = find(context->resource, "k");
   int depth = 0;
@@ -89,26 +89,26 @@ TEST(HostileProtobuf, NestingOf10000Levels) {
 TEST(HostileProtobuf, AMillionEmptyAttributes) {
   std::string resource;
   for (int i = 0; i < 500'000; ++i) resource += pb::field(1, "");
-  auto context = decode2(pb::field(1, resource));
+  auto context = decode_hostile(pb::field(1, resource));
   ASSERT_TRUE(context);
   EXPECT_THAT(context->resource, SizeIs(1024));
-  EXPECT_TRUE(has_cut(*context, "attributes"));
+  EXPECT_TRUE(context_has_cut(*context, "attributes"));
 
   std::string array;
   for (int i = 0; i < 500'000; ++i) array += pb::field(1, "");
-  context = decode2(pb::with_resource({pb::key_value("k", pb::field(5, array))}));
+  context = decode_hostile(pb::with_resource({pb::key_value("k", pb::field(5, array))}));
   ASSERT_TRUE(context);
   EXPECT_THAT(std::get<ValueArray>(context->resource[0].value.data), SizeIs(1024));
-  EXPECT_TRUE(has_cut(*context, "attributes"));
+  EXPECT_TRUE(context_has_cut(*context, "attributes"));
 }
 
 TEST(HostileProtobuf, KeyMapOf300EntriesAndStrangers) {
   std::string names;
   for (int i = 0; i < 300; ++i)
     names += pb::field(1, i % 2 ? pb::varint(3, 1) : pb::text_value("k" + std::to_string(i)));
-  auto context =
-      decode2(pb::field(2, pb::key_value("threadlocal.schema_version", pb::text_value("tls_v1"))) +
-              pb::field(2, pb::key_value("threadlocal.attribute_key_map", pb::field(5, names))));
+  auto context = decode_hostile(
+      pb::field(2, pb::key_value("threadlocal.schema_version", pb::text_value("tls_v1"))) +
+      pb::field(2, pb::key_value("threadlocal.attribute_key_map", pb::field(5, names))));
   ASSERT_TRUE(context);
   auto schema = schema_of(*context);
   ASSERT_TRUE(schema);
@@ -118,7 +118,8 @@ TEST(HostileProtobuf, KeyMapOf300EntriesAndStrangers) {
 }
 
 TEST(HostileProtobuf, InvalidUtf8IsKeptAsBytes) {
-  auto context = decode2(pb::with_resource({pb::key_value("\xff\xc0", pb::text_value("\x80"))}));
+  auto context =
+      decode_hostile(pb::with_resource({pb::key_value("\xff\xc0", pb::text_value("\x80"))}));
   ASSERT_TRUE(context);
   EXPECT_THAT(context->resource, ElementsAre(KeyValue{"\xff\xc0", {std::string("\x80")}}));
 }
@@ -130,7 +131,7 @@ TEST(HostileProtobuf, EveryPrefixOfAGoodPayloadIsRefusedOrRead) {
                          pb::key_value("a", pb::field(5, pb::field(1, pb::text_value("x"))))}) +
       pb::field(2, pb::key_value("k", pb::field(7, "bytes")));
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    auto context = decode2(whole.substr(0, size));
+    auto context = decode_hostile(whole.substr(0, size));
     const bool at_a_boundary = size == 0 || size == whole.size() - 2 - 3 - 9 /* second field */;
     if (!at_a_boundary) {
       EXPECT_FALSE(context) << size;

@@ -263,9 +263,9 @@ TEST(HostileSet, TenThousandThreadsWithOneMiBEachStayWithinTheSnapshot) {
 
 // Item 6.
 
-constexpr Address record_at = 0x60'0000;
+constexpr Address hostile_record_at = 0x60'0000;
 
-Result<Decoded> decode_otel(Bytes record, const KeyMap* keys, Address at = record_at) {
+Result<Decoded> decode_otel(Bytes record, const KeyMap* keys, Address at = hostile_record_at) {
   BufferMemory memory;
   memory.place(slot_at, Bytes().u64(at));
   memory.place(at, record);
@@ -304,7 +304,7 @@ TEST(HostileThreadRecord, Key255WithoutAMap) {
 
 TEST(HostileThreadRecord, OddAddressIsReadAndReported) {
   auto decoded = decode_otel(Bytes().fill(24, 7).u8(1).u8(0).u16(3).u8(0).u8(1).u8(65), &one_key,
-                             record_at + 1);
+                             hostile_record_at + 1);
   ASSERT_TRUE(decoded);
   EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"tenant", "A"}));
   EXPECT_THAT(decoded->set.defects, ElementsAre(defect(SetRule::record_aligned, "odd")));

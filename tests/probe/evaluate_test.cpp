@@ -14,7 +14,7 @@ namespace {
 
 // The state of docs/formats/sdt.md, "Worked examples". The file is loaded away from its own
 // addresses.
-constexpr Address site = 0x1200, bias = 0x555555554000;
+constexpr Address evaluated_site = 0x1200, bias = 0x555555554000;
 constexpr Address table = 0x7ffff0000000, stack = 0x7ffff0001000, frame = 0x7ffff0001100;
 constexpr Address thread = 0x7ffff0002000;
 constexpr Address garr = 0x4010, gint = 0x4020, gd = 0x4028, gint_slot = 0x3ff0;
@@ -36,7 +36,7 @@ struct State {
     words[4] = frame;                           // rbp
     words[12] = 0xaabb;                         // rdx
     words[VITRINE_THREAD_POINTER] = thread;
-    words[VITRINE_PROBE_ADDRESS] = site + bias;
+    words[VITRINE_PROBE_ADDRESS] = evaluated_site + bias;
     memory.place_value(table, std::array<std::int64_t, 5>{1, 2, -3, 4, 5});
     memory.place_value(stack, std::uint64_t{0x1122334455667788});
     memory.place_value(stack + 8, std::int32_t{-42});
@@ -53,7 +53,7 @@ struct State {
   }
 
   Value value(const std::string& text, const ArgumentType* type = nullptr) {
-    const auto operand = compile_argument(text, Machine::x86_64, site, &symbols);
+    const auto operand = compile_argument(text, Machine::x86_64, evaluated_site, &symbols);
     if (!operand) return ValueError{operand.error().message};
     const auto bytes = evaluate(*operand, registers, memory);
     if (!bytes) return ValueError{bytes.error().message};
@@ -126,7 +126,7 @@ TEST(Evaluate, CutsAddressesOf32Bits) {
   state.registers.words[10] = 0xffffffff00010004;
   state.memory.place_value(0x10000, std::int32_t{9});
   EXPECT_EQ(state.value("-4@-4(%eax)"), Value(std::int64_t{9}));
-  auto i386 = compile_argument("-8@%eax", Machine::i386, site, nullptr);
+  auto i386 = compile_argument("-8@%eax", Machine::i386, evaluated_site, nullptr);
   ASSERT_TRUE(i386);
   state.registers.words[10] = 0xdddddddd00000001;
   state.registers.words[12] = 0xeeeeeeee00000002;
@@ -143,7 +143,7 @@ TEST(Evaluate, ExtendsIndexesOfAarch64) {
   state.memory.place_value(0x20000 + 0xfffffffeULL * 8, std::uint64_t{8});
   for (const auto& [text, expected] :
        {std::pair{"8@[x0, w1, sxtw 3]", 7U}, {"8@[x0, w1, uxtw 3]", 8U}}) {
-    const auto operand = compile_argument(text, Machine::aarch64, site, nullptr);
+    const auto operand = compile_argument(text, Machine::aarch64, evaluated_site, nullptr);
     ASSERT_TRUE(operand);
     const auto bytes = evaluate(*operand, state.registers, state.memory);
     ASSERT_TRUE(bytes) << text;

@@ -57,7 +57,7 @@ TEST(Otlp, EverySampleOfASumHasATimeIfItIsKnown) {
   EXPECT_EQ(number_of_samples(*back), number_of_samples(profile));
 }
 
-std::string decoded(const std::string& file) {
+std::string text_by_protoc(const std::string& file) {
   const auto done = test::run(
       {"sh", "-c", "protoc -I " PROFILE_TESTS " --decode=otlp.ProfilesData otlp.proto <" + file});
   EXPECT_EQ(done.status, 0) << done.err;
@@ -103,7 +103,7 @@ TEST(Otlp, TheCheckerSeesEveryBrokenRule) {
 
 TEST(Otlp, FieldsAsProtocSeesThem) {
   const EncodedFile file(small_profile(), Encoding::otlp);
-  const std::string text = decoded(file.path());
+  const std::string text = text_by_protoc(file.path());
   // What a process says of itself comes first: in its namespace it is 7.
   EXPECT_THAT(text, ContainsRegex("key: \"process.pid\"\n +value [{]\n +int_value: 7\n"));
   EXPECT_THAT(text, ContainsRegex("key: \"process.pid\"\n +value [{]\n +int_value: 200\n"));
@@ -128,7 +128,7 @@ TEST(Otlp, FieldsAsProtocSeesThem) {
 TEST(Otlp, LabelPrefix) {
   const EncodedFile file(small_profile(), Encoding::otlp,
                          {.label_prefix = "process.context.label."});
-  const std::string text = decoded(file.path());
+  const std::string text = text_by_protoc(file.path());
   EXPECT_THAT(text, HasSubstr("string_table: \"process.context.label.tenant\""));
   EXPECT_THAT(text, Not(HasSubstr("string_table: \"tenant\"")));
 }
@@ -290,7 +290,7 @@ TEST(Otlp, AttributesAreChosen) {
     const EncodedFile file(small_profile(), Encoding::otlp,
                            {.attributes = AttributeChoice(std::move(patterns))});
     EXPECT_EQ(checked({file.path()}).empty(), false);
-    return decoded(file.path());
+    return text_by_protoc(file.path());
   };
   const std::string without = text({"!thread.*", "!cpu.*", "!process.pid"});
   for (const char* key : {"\"thread.id\"", "\"thread.name\"", "\"cpu.logical_number\"",

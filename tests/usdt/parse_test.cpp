@@ -22,7 +22,7 @@ Definition parsed(const std::string& text) {
 }
 
 /// The only probe of `provider shop { probe PROBE; };`.
-Probe probe(const std::string& text) {
+Probe probe_of(const std::string& text) {
   const Definition definition = parsed("provider shop { probe " + text + "; };");
   if (definition.providers.size() != 1 || definition.providers[0].probes.size() != 1) {
     ADD_FAILURE() << text;
@@ -86,7 +86,7 @@ TEST(Parse, SpellsTypesInOneWay) {
       {"char *(*(*table)[3])(void)", "char *(*(*)[3])(void)"},
   };
   for (const auto& [written, spelled] : types)
-    EXPECT_EQ(probe("p(" + written + ")").parameters.at(0).type, spelled) << written;
+    EXPECT_EQ(probe_of("p(" + written + ")").parameters.at(0).type, spelled) << written;
 }
 
 TEST(Parse, GivesTheHeaderPointersToConst) {
@@ -104,7 +104,7 @@ TEST(Parse, GivesTheHeaderPointersToConst) {
       {"char *const", "const char *const"},
   };
   for (const auto& [written, spelled] : types)
-    EXPECT_EQ(probe("p(" + written + ")").parameters.at(0).c_type, spelled) << written;
+    EXPECT_EQ(probe_of("p(" + written + ")").parameters.at(0).c_type, spelled) << written;
 }
 
 TEST(Parse, LeavesPointersToFunctionTypesAsTheyAre) {
@@ -114,11 +114,11 @@ TEST(Parse, LeavesPointersToFunctionTypesAsTheyAre) {
 }
 
 TEST(Parse, MapsTranslatedArgumentsByName) {
-  const Probe one = probe("p(struct a *x, int y, char *z) : (z_t *z, string x, long x)");
+  const Probe one = probe_of("p(struct a *x, int y, char *z) : (z_t *z, string x, long x)");
   EXPECT_THAT(one.prototype.native, ElementsAre("struct a *", "int", "char *"));
   EXPECT_THAT(one.prototype.translated, ElementsAre("z_t *", "string", "long"));
   EXPECT_THAT(one.prototype.argument_map, ElementsAre(2, 0, 0));
-  EXPECT_THAT(probe("p(int x) : ()").prototype.translated, IsEmpty());
+  EXPECT_THAT(probe_of("p(int x) : ()").prototype.translated, IsEmpty());
 }
 
 TEST(Parse, TakesDeclarationsBeforeProviders) {
@@ -237,11 +237,11 @@ TEST(Parse, OpensAProviderAgain) {
 TEST(Parse, TakesAsManyArgumentsAsADofHolds) {
   std::string list = "int";
   for (int i = 1; i < 255; ++i) list += ", int";
-  EXPECT_THAT(probe("p(" + list + ")").parameters, SizeIs(255));
+  EXPECT_THAT(probe_of("p(" + list + ")").parameters, SizeIs(255));
 }
 
 TEST(Parse, TakesNamesOfSixtyThreeCharactersAsObserversSeeThem) {
-  EXPECT_EQ(probe(std::string(61, 'a') + "__b()").name, std::string(61, 'a') + "-b");
+  EXPECT_EQ(probe_of(std::string(61, 'a') + "__b()").name, std::string(61, 'a') + "-b");
 }
 
 struct Refusal {
