@@ -52,9 +52,12 @@ def processed(folder, made, name, options):
     return copies
 
 
-def instructions(path, machine):
-    """Where objdump sees instructions begin."""
-    text = run(f"{machine.prefix}objdump", "-d", "--no-show-raw-insn", path)
+def instructions(elf, machine, sites):
+    """Where objdump sees instructions begin in the functions with sites: of a static program, not in all of the C library."""
+    symbols = elf.symbols()
+    start = min(symbols[s.function][0] for s in sites if s.function in symbols)
+    text = run(f"{machine.prefix}objdump", "-d", "--no-show-raw-insn", f"--start-address={start}",
+               f"--stop-address={max(s.address for s in sites) + 16}", elf.path)
     return {int(at, 16) for at in re.findall(r"^ *([0-9a-f]+):\t", text, re.M)}
 
 
@@ -88,7 +91,7 @@ def one(folder, machine, compiler, mode, name, order, made):
     elf = LinkedElf(path)
     sites = elf.sites()
     problems = wrong_places(elf, machine, elf.labels(), sites) + list(sound(elf))
-    starts = instructions(path, machine)
+    starts = instructions(elf, machine, sites)
     problems += [f"{s} is in the middle of an instruction" for s in sites if s.address not in starts]
     assert not problems, "\n".join(problems)
     # The notes of dropped copies are no sites outside of the code.
