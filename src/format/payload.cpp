@@ -287,6 +287,19 @@ std::optional<ProcessContext> as_bare_resource(pbf_reader payload) try {
   return std::nullopt;
 }
 
+/// What is wrong with the bytes.
+const char* describe(const std::exception& error) {
+  if (dynamic_cast<const protozero::end_of_buffer_exception*>(&error) != nullptr)
+    return "a field ends after the message that it is part of";
+  if (dynamic_cast<const protozero::unknown_pbf_wire_type_exception*>(&error) != nullptr)
+    return "a field has wire type 3 or 4 (a group), or one that does not exist";
+  if (dynamic_cast<const protozero::varint_too_long_exception*>(&error) != nullptr)
+    return "a varint has more than 10 bytes";
+  if (dynamic_cast<const protozero::invalid_tag_exception*>(&error) != nullptr)
+    return "a field has a number that is not permitted";
+  return error.what();
+}
+
 }  // namespace
 
 Result<ProcessContext> decode_protobuf(std::span<const std::byte> payload) {
@@ -299,8 +312,11 @@ Result<ProcessContext> decode_protobuf(std::span<const std::byte> payload) {
     throw;
   } catch (const std::exception& error) {
     if (auto bare = as_bare_resource(reader)) return std::move(*bare);
-    return fail(ErrorCode::malformed, fmt::format("process context: {} bytes of protobuf: {}",
-                                                  payload.size(), error.what()));
+    return fail(
+        ErrorCode::malformed,
+        fmt::format("process context: its payload of {} bytes is not valid protobuf: {}",
+                    payload.size(), describe(error)),
+        "the library that publishes it is at fault: OTEP-4719 wants a ProcessContext message");
   }
 }
 

@@ -16,10 +16,12 @@ Result<ProcessContext> decode_hostile(const std::string& payload) {
   return decode_payload(2, pb::bytes(payload));
 }
 
-void expect_refused(const std::string& payload, const char* why) {
+void expect_refused(const std::string& payload, const char* why, const char* reason = "") {
   auto context = decode_hostile(payload);
   ASSERT_FALSE(context) << why;
   EXPECT_EQ(context.error().code, ErrorCode::malformed) << why;
+  EXPECT_THAT(context.error().message, testing::HasSubstr(reason)) << why;
+  EXPECT_THAT(context.error().message, testing::Not(testing::HasSubstr("exception"))) << why;
 }
 
 bool context_has_cut(const ProcessContext& context, std::string_view what) {
@@ -28,7 +30,8 @@ bool context_has_cut(const ProcessContext& context, std::string_view what) {
 }
 
 TEST(HostileProtobuf, VarintOfElevenBytes) {
-  expect_refused("\x18" + std::string(10, '\xff') + "\x01", "an unknown field");
+  expect_refused("\x18" + std::string(10, '\xff') + "\x01", "an unknown field",
+                 "more than 10 bytes");
   expect_refused(pb::with_resource({pb::key_value("k", "\x18" + std::string(11, '\x80'))}),
                  "an integer value");
 }
@@ -40,7 +43,7 @@ TEST(HostileProtobuf, VarintThatEndsWithItsMessage) {
 }
 
 TEST(HostileProtobuf, LengthPastTheEnd) {
-  expect_refused("\x0a\x05\x0a", "outer message");
+  expect_refused("\x0a\x05\x0a", "outer message", "ends after the message");
   expect_refused(pb::field(1, "\x0a\x7f"), "inner message");
   expect_refused(std::string("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "2^64 - 1 bytes");
 }
@@ -57,12 +60,12 @@ TEST(HostileProtobuf, FixedWidthPastTheEnd) {
 }
 
 TEST(HostileProtobuf, Groups) {
-  expect_refused("\x0b\x0c", "start and end group");
+  expect_refused("\x0b\x0c", "start and end group", "a group");
   expect_refused(pb::with_resource({"\x1b\x1c"}), "a group in a KeyValue");
 }
 
 TEST(HostileProtobuf, FieldNumber0AndUnknownWireTypes) {
-  expect_refused(std::string("\x02\x01x", 3), "field number 0");
+  expect_refused(std::string("\x02\x01x", 3), "field number 0", "not permitted");
   expect_refused(std::string("\x00\x00", 2), "tag 0");
   expect_refused("\x0e", "wire type 6");
   expect_refused("\x0f", "wire type 7");
