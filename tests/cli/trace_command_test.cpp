@@ -368,13 +368,27 @@ TEST(TraceCommand, NamesThatNoProbeHasAreErrors) {
   for (const std::string items : {"tenant", "label.nunber", "number, hex(number)", "arg0 + arg2"})
     EXPECT_EQ(run({"subject:shot", "--show", items}).status, 0) << items;
   EXPECT_EQ(run({"subject:*", "--show", "ratio"}).status, 0) << "one of the probes has it";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong_groups = {
+      {{"--hist", "arg7"}, "--hist: 'arg7' is not an argument of subject:shot"},
+      {{"--sum", "arg7 * 2"}, "--sum: 'arg7 * 2' is not an argument of subject:shot"},
+      {{"--count", "--by", "arg.nope"}, "--by: 'nope' is not an argument of subject:shot"}};
+  for (const auto& [options, message] : wrong_groups) {
+    std::vector<std::string> words{"subject:shot"};
+    words.insert(words.end(), options.begin(), options.end());
+    const Outcome failed = run(words);
+    EXPECT_EQ(failed.status, 1) << message;
+    EXPECT_THAT(failed.err, HasSubstr(message));
+  }
+  EXPECT_EQ(run({"subject:*", "--sum", "arg2"}).status, 0) << "one of the probes has it";
+  EXPECT_EQ(run({"subject:shot", "--count", "--by", "nunber"}).status, 0) << "a label";
   const std::string pair = "subject:shot,subject:guarded";
   EXPECT_EQ(run({"--latency", pair, "--match", "arg0"}).status, 0);
   EXPECT_EQ(run({"--latency", pair, "--match", "label.request"}).status, 0);
   EXPECT_EQ(run({"--latency", pair, "--match", "request"}).status, 1);
   const Outcome at_one_end = run({"--latency", pair, "--match", "number"});
   EXPECT_EQ(at_one_end.status, 1) << "only the start has it";
-  EXPECT_THAT(at_one_end.err, HasSubstr("subject:guarded has arg0"));
+  EXPECT_THAT(at_one_end.err,
+              HasSubstr("is not an argument of subject:guarded; subject:guarded has arg0"));
 }
 
 TEST(TraceCommand, WhatACommandNeverLoadsIsAnErrorAtItsEnd) {

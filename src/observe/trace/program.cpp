@@ -102,31 +102,30 @@ std::string arguments_of(const TraceProgram& program) {
 
 Result<void> require_names(std::string_view option, std::span<const query::Item> items,
                            const std::vector<std::unique_ptr<TraceProgram>>& programs,
-                           bool matches) {
+                           BareWord bare) {
   using Role = TraceProgram::Role;
-  const bool is_one_probe = std::all_of(programs.begin(), programs.end(), [&](const auto& program) {
-    return program->probe() == programs.front()->probe();
-  });
   for (const query::Item& item : items) {
     const bool is_word = item.subject.kind == query::Subject::Kind::word;
     const bool is_strict = is_of_arguments(item.subject);
     if (!is_strict && !is_word) continue;
     for (const Role role : {Role::measure, Role::start, Role::end}) {
-      if (role == Role::start && !matches) continue;  // items are those of the end
+      if (role == Role::start && bare != BareWord::argument) continue;  // items are of the end
       const TraceProgram* one = nullptr;
       bool known = false;
+      bool is_one_probe = true;
       std::vector<std::string> names;
       for (const auto& program : programs) {
         if (program->role() != role) continue;
+        is_one_probe = is_one_probe && (one == nullptr || one->probe() == program->probe());
         one = program.get();
         known = known || program->has_arguments(item.subject);
         for (std::string& name : program->argument_names()) names.push_back(std::move(name));
       }
       if (one == nullptr || known) continue;
       const std::string& word = item.subject.name;
-      const bool alike =
-          is_word && distance(word, names) * letters_a_slip <= word.size() && !names.empty();
-      if (!is_strict && !alike && !matches) continue;
+      const bool alike = bare == BareWord::unlike_argument && is_word && !names.empty() &&
+                         distance(word, names) * letters_a_slip <= word.size();
+      if (!is_strict && !alike && bare != BareWord::argument) continue;
       return fail(ErrorCode::failed,
                   fmt::format("{}: '{}' is not an argument of {}; {}", option, item.title,
                               is_one_probe ? one->probe() : "any traced probe", arguments_of(*one)),

@@ -173,13 +173,19 @@ class TraceProgram {
 std::vector<std::string> doubtful_words(const query::Expression& where,
                                         const std::vector<std::unique_ptr<TraceProgram>>& programs);
 
+/// What a bare word may be.
+enum class BareWord : std::uint8_t {
+  label,            ///< whatever it is
+  unlike_argument,  ///< a label, but not one that is spelt almost like an argument
+  argument          ///< nothing else: and both the starts and the ends of a latency must have it
+};
+
 /// An error for the first item of `items` that no program has a meaning for: an argument by number
-/// or `arg.NAME`, or a word that can only be an argument (in a function that follows a pointer, in
-/// arithmetic) or is spelt almost like one. `option`: of the command, for the message. `matches`:
-/// both the starts and the ends of a latency must have it, and a bare word is an argument.
+/// or `arg.NAME`, a word that can only be an argument (in a function that follows a pointer, in
+/// arithmetic), or one that `bare` excludes. `option`: of the command, for the message.
 Result<void> require_names(std::string_view option, std::span<const query::Item> items,
                            const std::vector<std::unique_ptr<TraceProgram>>& programs,
-                           bool matches = false);
+                           BareWord bare);
 
 /// The same of what is added up: whatever it looks like, labels are rarely numbers.
 std::vector<std::string> doubtful_words(const query::Item& value,

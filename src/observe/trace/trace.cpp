@@ -290,7 +290,7 @@ Result<void> LiveTrace::require_arguments() {
   const TraceQuery& query = options_.query;
   const auto& programs = plan().programs();
   const auto check = [&]() -> Result<void> {
-    TRY(require_names("--show", query.show, programs));
+    TRY(require_names("--show", query.show, programs, BareWord::unlike_argument));
     if (!query.reduction) return {};
     const query::ReductionQuery& reduction = *query.reduction;
     const auto has_problem = [](const auto& program) { return !program->value_problem().empty(); };
@@ -299,8 +299,12 @@ Result<void> LiveTrace::require_arguments() {
           ErrorCode::failed,
           fmt::format("'{}': {}", reduction.value->title, programs.front()->value_problem()),
           "`vitrine probes` lists the arguments of each probe and their types");
+    if (reduction.value)
+      TRY(require_names(reduction.kind == query::ReductionKind::histogram ? "--hist" : "--sum",
+                        std::span(&*reduction.value, 1), programs, BareWord::label));
     if (reduction.match)
-      TRY(require_names("--match", std::span(&*reduction.match, 1), programs, true));
+      TRY(require_names("--match", std::span(&*reduction.match, 1), programs, BareWord::argument));
+    TRY(require_names("--by", reduction.by, programs, BareWord::label));
     return {};
   };
   auto checked = check();
