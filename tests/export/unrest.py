@@ -46,7 +46,8 @@ class Program:
 
     def _read(self):
         for line in self.process.stdout:
-            self.lines.put(line.rstrip("\n"))
+            if line.endswith("\n"):  # else it was killed while it wrote it, and had not responded
+                self.lines.put(line.rstrip("\n"))
 
     def line(self):
         try:
