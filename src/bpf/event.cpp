@@ -216,10 +216,9 @@ Result<Sample> parse_sample(std::span<const std::byte> bytes) {
   if (!reader.take(sample.head)) return RecordReader::ends_early();
   for (std::uint32_t i = 0; i < sample.head.sets; ++i) {
     SampledSet set;
-    std::span<const std::byte> content;
-    if (!reader.take(set.head) || !reader.take_bytes(set.head.bytes, content))
+    if (!reader.take(set.head) || !reader.take_bytes(set.head.bytes, set.content))
       return RecordReader::ends_early();
-    TRY(parse_fire_chunks(content, set.chunks));
+    TRY(parse_fire_chunks(set.content, set.chunks));
     sample.sets.push_back(std::move(set));
   }
   return sample;

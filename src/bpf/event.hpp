@@ -124,7 +124,8 @@ std::optional<vitrine_span_sample> parse_span_sample(std::span<const std::byte> 
 /// One definition as the interrupt found it.
 struct SampledSet {
   vitrine_set head{};
-  std::vector<ChunkMemory::Chunk> chunks;  ///< views into the sample
+  std::span<const std::byte> content;      ///< the chunks as they lie in the sample
+  std::vector<ChunkMemory::Chunk> chunks;  ///< views into it
 };
 
 struct Sample {

@@ -167,7 +167,8 @@ void EbpfReader::keep_part() {
     about.set_name(sighting.comm);
     KeptThread& kept = seen_.threads[id];
     if (std::exchange(kept.program, seen_.program) != seen_.program) kept.sets.clear();
-    for (auto& [index, reading] : sighting.sets) {
+    for (auto& [index, sighted] : sighting.sets) {
+      KernelReading& reading = sighted.reading;
       const Definition& definition = part_definitions_[index];
       const std::size_t place = place_of(definition);
       const auto before = kept.sets.find(place);
@@ -207,6 +208,13 @@ Result<void> EbpfReader::gather(Clock::time_point end) {
   return {};
 }
 
+/// One that lacked something may lack less the next time.
+bool EbpfReader::SightedSet::is_of(const bpf::SampledSet& set) const {
+  return reading.complete && head.state == set.head.state &&
+         head.slot_address == set.head.slot_address && head.slot == set.head.slot &&
+         std::ranges::equal(content, set.content);
+}
+
 void EbpfReader::take(const bpf::Sample& sample) {
   if (!wanted(options_, sample.head.tid)) return;
   const ThreadKey id{sample.head.tid, sample.head.start_time_ns};
@@ -219,12 +227,17 @@ void EbpfReader::take(const bpf::Sample& sample) {
   std::size_t& budget = is_first ? seen_.bytes_left : replacing;
   for (const bpf::SampledSet& set : sample.sets) {
     if (set.head.definition >= part_definitions_.size()) continue;
-    auto reading = sampler_->decode(set, sample.head.thread_pointer, &budget);
     const auto before = sighting.sets.find(set.head.definition);
-    if (before != sighting.sets.end() && !reading.complete &&
-        (before->second.complete || is_worse(reading.set, before->second.set)))
+    const bool is_sighted = before != sighting.sets.end();
+    if (is_sighted && before->second.is_of(set)) continue;
+    auto reading = sampler_->decode(set, sample.head.thread_pointer, &budget);
+    if (is_sighted && !reading.complete &&
+        (before->second.reading.complete || is_worse(reading.set, before->second.reading.set)))
       continue;
-    sighting.sets.insert_or_assign(set.head.definition, std::move(reading));
+    SightedSet& sighted = is_sighted ? before->second : sighting.sets[set.head.definition];
+    sighted.reading = std::move(reading);
+    sighted.head = set.head;
+    sighted.content.assign(set.content.begin(), set.content.end());
   }
 }
 

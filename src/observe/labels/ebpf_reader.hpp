@@ -66,10 +66,19 @@ class EbpfReader final : public LabelReader {
   /// Tid, and start time in nanoseconds.
   using ThreadKey = std::pair<pid_t, std::uint64_t>;
 
+  struct SightedSet {
+    KernelReading reading;
+    // What it was decoded from: most samples of a thread have the same.
+    vitrine_set head{};
+    std::vector<std::byte> content;
+
+    [[nodiscard]] bool is_of(const bpf::SampledSet& set) const;
+  };
+
   /// One thread's last readings in a part of a window, by index in part_definitions_.
   struct Sighting {
     std::string comm;
-    std::map<std::size_t, KernelReading> sets;
+    std::map<std::size_t, SightedSet> sets;
   };
 
   struct KeptThread {
