@@ -14,7 +14,7 @@ DEMANGLERS = re.compile(r"__cxa_demangle|(rust|cplus)_demangle|rust_name\(|deman
 CALLS = re.compile(r"\bdemangled\(")
 DEFINED_IN = {"demangle", "rust_names"}
 # Files of which a task, or a service, is run by a worker. No file of cli/ may be here.
-TASKS = re.compile(r"\b(Parser::of_this_thread\(\)\s*\.ask<|worker::Service\b)")
+TASKS = re.compile(r"\b((Parser::of_this_thread\(\)|parser)\s*\.ask<|worker::Service\b)")
 PARTS_OF_TASKS = {"file_names", "signature"}  # of naming_service.cpp, a service; of functions.cpp
 
 
