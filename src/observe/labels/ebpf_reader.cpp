@@ -234,10 +234,9 @@ void EbpfReader::take(const bpf::Sample& sample) {
     if (is_sighted && !reading.complete &&
         (before->second.reading.complete || is_worse(reading.set, before->second.reading.set)))
       continue;
-    SightedSet& sighted = is_sighted ? before->second : sighting.sets[set.head.definition];
-    sighted.reading = std::move(reading);
-    sighted.head = set.head;
-    sighted.content.assign(set.content.begin(), set.content.end());
+    sighting.sets.insert_or_assign(
+        set.head.definition,
+        SightedSet{std::move(reading), set.head, {set.content.begin(), set.content.end()}});
   }
 }
 
